@@ -300,3 +300,55 @@ async def test_many_who_remember_at_once_lose_nothing(service: Service) -> None:
     await bank(service, "team")
     await asyncio.gather(*(say(service, "team", f"n{number}") for number in range(40)))
     assert sorted(await texts(service, "/banks/team/episodes")) == sorted(f"n{number}" for number in range(40))
+
+
+@pytest.mark.spec("MEM-35")
+async def test_a_search_and_a_context_read_further_banks_with_the_rights_of_the_caller(service: Service) -> None:
+    for name in ("mine", "project", "team"):
+        await bank(service, name)
+        await say(service, name, f"The boat of {name} is red.")
+        block = {"value": f"{name} has a rule.", "pinned": True}
+        await service.ok("PUT", f"/banks/{name}/blocks/rules", block)
+    also = "also=project&also=team&also=nowhere&also=mine"
+    found = await service.ok("GET", f"/banks/mine/search?q=boat&{also}")
+    assert sorted((each["bank"], each["text"]) for each in found["hits"]) == [
+        (name, f"The boat of {name} is red.") for name in ("mine", "project", "team")
+    ]
+    assert (found["bank"], found["left_out_banks"]) == ("mine", ["nowhere"])
+    built = await service.ok("GET", f"/banks/mine/context?q=boat&{also}")
+    assert built["stable"].index("bank mine:") < built["stable"].index("bank team:")
+    assert all(f"## From the bank {name}:\n- " in built["fitting"] for name in ("mine", "project", "team"))
+    assert [each["bank"] for each in built["hits"]] == ["mine", "project", "team"]
+    policy = {"bank": "mine", "read_banks": ["team"]}
+    token = (await service.ok("POST", "/sessions/default/agents", {"name": "ann", "policy": policy}))["token"]
+    for path in ("search", "context"):
+        told = await service.ok("GET", f"/banks/mine/{path}?q=boat&{also}", token=token)
+        assert told["left_out_banks"] == ["project", "nowhere"]
+        assert {each["bank"] for each in told["hits"]} == {"mine", "team"}
+        assert (await service.call("GET", f"/banks/project/{path}?q=boat&also=mine", token=token)).status == 403
+
+
+@pytest.mark.spec("MEM-35")
+async def test_several_banks_of_an_agent_are_stated_in_order_and_one_bank_replaces_them(service: Service) -> None:
+    async def patch(**policy: object) -> Any:
+        return (await service.ok("PATCH", "/sessions/default/agents/ann", {"policy": policy}))["policy"]
+
+    made = await service.ok("POST", "/sessions/default/agents", {"name": "ann", "banks": ["mine", "of-{user}", "team"]})
+    assert (made["policy"]["bank"], made["policy"]["banks"]) == ("mine", ["mine", "of-{user}", "team"])
+    changed = await patch(banks=["team", "project"])
+    assert (changed["bank"], changed["banks"]) == ("team", ["team", "project"])
+    assert (await patch(fitting_tokens=500))["banks"] == ["team", "project"]
+    changed = await patch(bank="mine")
+    assert (changed["bank"], changed["banks"]) == ("mine", [])
+    changed = await patch(banks=["mine", "team"], bank="mine")
+    assert (changed["bank"], changed["banks"]) == ("mine", ["mine", "team"])
+    changed = await patch(banks=[])
+    assert (changed["bank"], changed["banks"]) == ("mine", [])
+    for wrong, said in (
+        ({"bank": "team", "banks": ["mine", "team"]}, "`bank` is the first of `banks`"),
+        ({"banks": ["mine", "mine"]}, "names a bank twice"),
+        ({"banks": ["mine", "te am"]}, "policy 'banks': bank name 'te am'"),
+        ({"banks": [f"bank-{number}" for number in range(9)]}, "at most 8"),
+    ):
+        got = await service.call("PATCH", "/sessions/default/agents/ann", {"policy": wrong})
+        assert (got.status, said in str(got.body)) == (422, True), got.body

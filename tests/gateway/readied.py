@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from circadia.answers.freshness import fetch_bank_state
+from circadia.answers.freshness import fetch_bank_state, fetch_layers
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AnswerId, RandomIds
 from circadia.records.answer import Answer, AnswerBasis, AnswerFrame, AnswerUse
@@ -80,8 +80,12 @@ class ReadyAnswerServer(BoundAgentServer):
     async def put(
         self, frame: AnswerFrame, question: str = ASKED, text: str = SAID, *, reasoning: str = "",
         more: Sequence[str] = (), confidence: float = 0.9, shown: Mapping[str, Mapping[int, float]] | None = None,
+        others: Sequence[str] = (),
     ) -> Answer:  # fmt: skip
-        """Make an answer ready that rests on the bank as it is now, and on weights of what was `shown`, by layer."""
+        """Make an answer ready that rests on the bank as it is now, and on weights of what was `shown`, by layer.
+
+        It was made when the `others` of the agent's banks were as they are now.
+        """
         now = SystemClock().now()
         async with self.store.begin_write() as tx:
             bank = await tx.banks.get(frame.bank_id)
@@ -92,7 +96,8 @@ class ReadyAnswerServer(BoundAgentServer):
                 id=AnswerId(RandomIds(system_milliseconds).new("ans")), bank_id=bank.id, scope=frame.scope,
                 phrasings=[question, *more], confidence=confidence, text=text, reasoning=reasoning, made_at=now,
                 basis=AnswerBasis(
-                    blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation, **(shown or {})
+                    blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation,
+                    layers=await fetch_layers(tx, [await self.held(name) for name in others]), **(shown or {}),
                 ),
                 read_upto=heads.episodes, expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
             )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.memory.additions import ChangeNotice
+from circadia.gateway.memory.notices import ChangeNotice
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC

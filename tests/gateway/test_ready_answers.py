@@ -89,6 +89,26 @@ async def test_an_agent_in_the_mode_hint_is_shown_the_answer_in_its_context_as_p
         assert "Ann and" not in json.dumps(ann.sent)
 
 
+@pytest.mark.spec("MEM-35")
+async def test_an_answer_is_a_hint_once_another_bank_of_the_agent_has_changed(tmp_path: Path) -> None:
+    async with readied(tmp_path, banks=["memory", "team"]) as ann:
+        frame = await ann.frame(question(OTHER))
+        changes: list[tuple[str, str, Any]] = [
+            ("POST", "/banks/team/episodes", {"text": "The kettle is broken."}),
+            ("PUT", "/banks/team/blocks/rules", {"value": "Tea is out.", "pinned": True}),
+            ("POST", "/banks/team/forget", {"ids": []}),
+            ("DELETE", "/banks/team", None),
+        ]
+        for method, path, body in changes:
+            made = await ann.put(frame, others=["team"])
+            got = await ann.ask(question())
+            assert (got.outcome, got.answer_id) == ("hit", made.id)
+            status, told = await ann.at.rest(method, path, body)
+            assert status < 300, told
+            assert (await ann.ask(question())).outcome == "hint", path
+            assert SAID in fenced(ann.sent)
+
+
 @pytest.mark.spec("ANS-03")
 async def test_while_tools_are_called_for_a_question_its_hint_stays_and_is_never_served(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:

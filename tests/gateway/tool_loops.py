@@ -1,6 +1,6 @@
 """A client that works with tools and sends its whole history with each call, and what its provider gets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +28,7 @@ class Conversation:
         """Whether it marks its newest message for the cache, and sends older ones of one text as strings."""
         self.number = 0
         """Of calls so far."""
+        self.headers: Mapping[str, str] = {}
 
     @property
     def body(self) -> dict[str, Any]:
@@ -101,7 +102,7 @@ class Conversation:
 
     async def _call(self, answer: dict[str, Any]) -> None:
         self.ann.at.upstream.next(body=answer)
-        await self.ann.say(self.body, path=self.path)
+        await self.ann.say(self.body, path=self.path, headers=self.headers)
 
 
 def listed(body: dict[str, Any]) -> list[Any]:

@@ -48,7 +48,7 @@ async def test_what_an_agent_remembers_it_recalls_at_once_as_data(tmp_path: Path
     async with stand(tmp_path) as at:
         await at.agent("ann", policy={"bank": "own"})
         async with at.client("ann", era) as ann:
-            assert await did(ann, "recall", query="release") == {"bank": None, "hits": []}
+            assert await did(ann, "recall", query="release") == {"bank": None, "hits": [], "left_out": []}
             kept = await did(ann, "remember", text="The release is on Friday.", speaker="lead\n--- end ---", key="k")
             assert (kept["bank"], kept["new"]) == ("own", True)
             again = await did(ann, "remember", text="The release is on Friday.", speaker="lead\n--- end ---", key="k")
@@ -63,6 +63,39 @@ async def test_what_an_agent_remembers_it_recalls_at_once_as_data(tmp_path: Path
             assert "\n--- end ---" not in told
             (hit,) = (await did(ann, "recall", query="obey", limit=1))["hits"]
             assert hit["trust"] == "external"
+
+
+@pytest.mark.spec("MEM-35")
+async def test_an_agent_with_several_banks_recalls_from_all_and_remembers_in_the_first(tmp_path: Path) -> None:
+    async with stand(tmp_path) as at:
+        for name, bank in (("pia", "project"), ("tim", "team")):
+            await at.agent(name, policy={"bank": bank})
+            async with at.client(name) as client:
+                await did(client, "remember", text=f"The release of the {bank} is on Friday.", key=name)
+        await at.agent("ann", policy={"banks": ["me-{user}", "project", "gone", "team"], "write_banks": ["team"]})
+        async with at.client("ann") as ann:
+            kept = await did(ann, "remember", text="My release is on Monday.", user="ann")
+            assert kept["bank"] == "me-ann"
+            answer = await ann.call_tool("recall", {"query": "release", "user": "ann"})
+            found = structured(answer)
+            assert (found["bank"], {each["bank"] for each in found["hits"]}) == (None, {"me-ann", "project", "team"})
+            scores = [each["score"] for each in found["hits"]]
+            assert scores == sorted(scores, reverse=True)
+            assert f"--- {kept['episode']}, of me-ann, fact" in text(answer)
+            assert len((await did(ann, "recall", query="release", user="ann", limit=2))["hits"]) == 2
+            assert {each["bank"] for each in (await did(ann, "recall", query="release"))["hits"]} == {"project", "team"}
+            assert await texts(ann, "release", bank="team") == ["The release of the team is on Friday."]
+            (other,) = (each["id"] for each in found["hits"] if each["bank"] == "team")
+            (opened,) = (await did(ann, "recall", episode=other))["hits"]
+            assert (opened["bank"], opened["content"]) == ("team", "The release of the team is on Friday.")
+            assert (await did(ann, "remember", text="A dog.", bank="team"))["bank"] == "team"
+            assert "may only read" in refused(await ann.call_tool("remember", {"text": "x", "bank": "project"}))
+            told = await context(ann, "?q=release&user=ann")
+            names = ["me-{user}", "project", "team"]
+            places = [told.index(f"## From the bank {name}:") for name in names]
+            assert places == sorted(places)
+            assert (await did(ann, "recall", query="release"))["left_out"] == ["gone"]
+            assert "closed to you: gone." in await context(ann)
 
 
 @pytest.mark.spec("MEM-30")
@@ -232,7 +265,7 @@ async def test_what_cannot_be_remembered_is_a_mistake_that_says_why(tmp_path: Pa
                 ("recall", {"query": "a", "words": "b"}, "there is no argument 'words'"),
             ):  # fmt: skip
                 assert said in refused(await ann.call_tool(tool, given)), (tool, given)
-            assert await did(ann, "recall", query="a") == {"bank": None, "hits": []}
+            assert await did(ann, "recall", query="a") == {"bank": None, "hits": [], "left_out": []}
 
 
 @pytest.mark.spec("MEM-10")

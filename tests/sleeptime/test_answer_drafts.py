@@ -12,7 +12,10 @@ from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.dialects.frames import VolatileSpans
 from circadia.ids import AgentId
 from circadia.llm.chat_model import ModelAnswerError
+from circadia.memory.banks import NewBank
+from circadia.memory.episodes import NewEpisode
 from circadia.records.answer import AnswerFrame, AnswerScope
+from circadia.records.bank import Trust
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import HOME, Hall, sent
 
@@ -135,3 +138,20 @@ async def test_a_frame_that_cannot_be_used_any_more_is_passed_over(one: Hall, ch
         )
         is None
     )
+
+
+@pytest.mark.spec("MEM-35")
+async def test_it_rests_on_the_agents_first_bank_and_on_the_state_of_the_others(one: Hall) -> None:
+    others = [NewBank(name=name) for name in ("project", "team")]
+    async with one.store.begin_write() as tx:
+        made = [await one.memory.banks.create(tx, each, by="operator") for each in others]
+        await one.memory.episodes.remember(tx, made[1], NewEpisode(text=HOME, speaker="tim", trust=Trust.PERSON))
+    guide = await one.agent("guide", bank="ann", banks=("ann", "project", "gone", "team"))
+    call = replace(frame(one, "chat_completions", CHAT), scope=AnswerScope(agent_id=guide.id, frame="f"))
+    first = (await drafted(one, call)).basis.layers
+    assert first.keys() == {each.id for each in made}
+    async with one.store.begin_write() as tx:
+        await one.memory.episodes.remember(tx, made[0], NewEpisode(text="News", speaker="pia", trust=Trust.PERSON))
+    draft = await drafted(one, call)
+    assert {each.id for each in made if draft.basis.layers[each.id] != first[each.id]} == {made[0].id}
+    assert draft.prompt.data.count(HOME) == 1, "it shows nothing of the other banks"

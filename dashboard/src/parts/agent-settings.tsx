@@ -20,6 +20,7 @@ const POLICY: Field[] = [
   { key: "may_sleep", label: "May put to sleep", kind: "list", about: "Agents that it may put to sleep" },
   { key: "sessions", label: "Other sessions", kind: "list", about: "Sessions whose agents it may address" },
   { key: "bank", label: "Memory bank", kind: "text", isNullable: true, about: "{user} stands for the end user" },
+  { key: "banks", label: "Banks in order", kind: "list", about: "Several instead of one; the first stores its turns" },
   { key: "read_banks", label: "Banks to read", kind: "list", about: "Other banks that it may only read" },
   { key: "write_banks", label: "Banks to write", kind: "list", about: "Other banks that it may read and write" },
   { key: "on_wake", label: "Held prompt after a wake", kind: "choice", choices: ["notice", "forward", "refresh"] },

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from circadia.agents.directory import lock_open_session
 from circadia.clock import Clock
@@ -131,9 +132,10 @@ class AgentRegistry:
         if changed == agent:
             return agent
         await tx.agents.save(changed)
-        if changed.policy.bank != agent.policy.bank:
+        is_rebound = changed.policy.bank != agent.policy.bank
+        if is_rebound or changed.policy.banks != agent.policy.banks:
             await self.bind_banks(tx, [changed.policy])
-            if agent.policy.bank is not None:  # the agents that stay may all sleep
+            if is_rebound and agent.policy.bank is not None:  # the agents that stay may all sleep
                 await tx.due_checks.add_of_agents(agent.policy.bank, if_asleep="zone" not in agent.settings)
         await self._record(tx, EventType.AGENT_CHANGED, changed, AgentUpdate(enabled=changed.enabled, by=by))
         if agent.enabled and not changed.enabled:
@@ -164,8 +166,16 @@ class AgentRegistry:
 
     def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:
         """Return the policy with these validated keys changed. Raises InvalidRequest for a bad bank."""
-        changed = AgentPolicy.model_validate({**dict(policy), **changes})
-        named = {"bank": (changed.bank,), "write_banks": changed.write_banks, "read_banks": changed.read_banks}
+        merged = {**dict(policy), **changes}
+        if "banks" in changes and "bank" not in changes:
+            merged["bank"] = next(iter(cast("Sequence[str]", changes["banks"])), policy.bank)
+        elif "bank" in changes and "banks" not in changes:  # it means one bank
+            merged["banks"] = ()
+        changed = AgentPolicy.model_validate(merged)
+        named = {
+            "bank": (changed.bank,), "banks": changed.banks, "write_banks": changed.write_banks,
+            "read_banks": changed.read_banks,
+        }  # fmt: skip
         for key in named.keys() & changes.keys():
             for wrong in filter(None, (explain_invalid_bank_name(bank) for bank in named[key] if bank is not None)):
                 raise InvalidRequest(f"policy {key!r}: {wrong}")

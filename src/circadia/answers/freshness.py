@@ -4,13 +4,13 @@ An answer is void once something that stood in its prompt has changed. While a t
 one that was read for it (`Answer.read_upto`), it is uncertain, and only a hint.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
 from circadia.answers.services import Validity
 from circadia.caches import BoundedDict
-from circadia.ids import AnswerId
+from circadia.ids import AnswerId, BankId
 from circadia.memory.context import Context, block_terms
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_terms
@@ -100,7 +100,15 @@ async def fetch_bank_state(tx: Tx, bank: Bank) -> BankState:
     return BankState(bank.generation, bank.demotions, heads, now.writes)
 
 
-async def fetch_basis(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> AnswerBasis:
+async def fetch_layers(tx: Tx, banks: Iterable[Bank]) -> Mapping[BankId, str]:
+    """Return a text for each of an agent's other banks that changes with its rows."""
+    states = {bank.id: await fetch_bank_state(tx, bank) for bank in banks}
+    return {key: f"{now[0]}.{now[1]}.{now.heads[0]}.{now.heads[1]}.{now.writes}" for key, now in states.items()}
+
+
+async def fetch_basis(
+    tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context, others: Iterable[Bank]
+) -> AnswerBasis:
     """Return what an answer rests on whose context was made of these blocks and rows."""
     numbers = {layer: [hit.scored.number for hit in context.hits if hit.scored.layer is layer] for layer in Layer}
     episodes = await tx.episodes.get_by_numbers(bank.id, numbers[Layer.EPISODES])
@@ -112,4 +120,5 @@ async def fetch_basis(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Cont
         notes={number: 1.0 for number, note in notes.items() if note.retired_at is None},
         heads=(await fetch_bank_state(tx, bank)).heads,
         generation=bank.generation,
+        layers=await fetch_layers(tx, others),
     )

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from circadia.answers.freshness import AnswerFreshness, fetch_basis
+from circadia.answers.freshness import AnswerFreshness, fetch_basis, fetch_layers
 from circadia.answers.index import AnswerIndex
 from circadia.answers.question_text import MAX_CHARACTERS
 from circadia.answers.services import MISS, CheckedMatch, KnownVerdicts, LookupResult, Match, Validity, no_verdicts
@@ -45,6 +45,7 @@ MIN_SIMILARITY: Final = 0.2
 HINT_SHARED_LETTERS: Final = 0.2
 """Shared trigrams that a hint needs: in languages that the vectors hardly know, all cosines are high."""
 _EXPLAIN_MATCHES: Final = 8
+_Layers = Mapping[BankId, str]
 
 
 class WordVectorSource(Protocol):
@@ -128,7 +129,7 @@ class AnswerLookup:
 
     async def find(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
-        verdicts: KnownVerdicts = no_verdicts,
+        verdicts: KnownVerdicts = no_verdicts, others: Sequence[Bank] = (),
     ) -> LookupResult:  # fmt: skip
         if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not is_text(question):
             return MISS
@@ -140,16 +141,16 @@ class AnswerLookup:
             return MISS
         if index is None:
             return MISS
-        void: set[AnswerId] = set()
-        exact = await self._find_exact(tx, bank, scope, index, question, conversation, void)
+        void, layers = set[AnswerId](), await fetch_layers(tx, others)
+        exact = await self._find_exact(tx, bank, scope, index, question, conversation, void, layers)
         if exact is not None:
             return exact
         similar = index.find_similar(question, conversation, min_similarity=MIN_SIMILARITY, without=void)
-        return await self._find_similar(tx, bank, scope, similar, verdicts)
+        return await self._find_similar(tx, bank, scope, similar, verdicts, layers)
 
     async def _find_exact(
         self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None,
-        seen: set[AnswerId],
+        seen: set[AnswerId], layers: _Layers,
     ) -> LookupResult | None:  # fmt: skip
         """Return the answer for the same text, preferably a certain one; rejected ids are added to `seen`."""
         uncertain: LookupResult | None = None
@@ -157,7 +158,7 @@ class AnswerLookup:
             match = index.find_exact(question, conversation, without=seen)
             if match is None:
                 break
-            result = await self._check_served(tx, bank, scope, match)
+            result = await self._check_served(tx, bank, scope, match, layers)
             if result is not None:
                 if result.outcome is LookupOutcome.HIT:
                     return result
@@ -166,29 +167,33 @@ class AnswerLookup:
         return uncertain
 
     async def _find_similar(
-        self, tx: Tx, bank: Bank, scope: AnswerScope, matches: Sequence[Match], verdicts: KnownVerdicts
-    ) -> LookupResult:
+        self, tx: Tx, bank: Bank, scope: AnswerScope, matches: Sequence[Match], verdicts: KnownVerdicts,
+        layers: _Layers,
+    ) -> LookupResult:  # fmt: skip
         """Return the answer that a judge approved, or the nearest as a hint, with the candidates for a judge."""
         candidates: list[Match] = []
         possible = [match for match in matches if not match.conflict]
         for match, verdict in zip(possible, await verdicts(possible), strict=True):
             if verdict:
-                if (result := await self._check_served(tx, bank, scope, match)) is not None:
+                if (result := await self._check_served(tx, bank, scope, match, layers)) is not None:
                     return result
             elif verdict is None:
                 candidates.append(match)
         for match in candidates:
-            if self.is_hint(match) and (result := await self._check_served(tx, bank, scope, match)) is not None:
+            if self.is_hint(match) and (result := await self._check_served(tx, bank, scope, match, layers)) is not None:
                 return replace(result, outcome=LookupOutcome.HINT, candidates=candidates)
         return LookupResult(outcome=LookupOutcome.MISS, candidates=candidates)
 
-    async def _check_served(self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match) -> LookupResult | None:
+    async def _check_served(
+        self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, layers: _Layers
+    ) -> LookupResult | None:
         """Return the answer of a match, as a hint while it is uncertain; none if it may not be given."""
         checked = await self._check(tx, bank, scope, match)
         if checked.answer is None or checked.validity.void:
             return None
         newer = checked.validity.newer
-        outcome = LookupOutcome.HINT if newer else LookupOutcome.HIT
+        is_certain = not newer and checked.answer.basis.layers == layers
+        outcome = LookupOutcome.HIT if is_certain else LookupOutcome.HINT
         return LookupResult(outcome=outcome, answer=checked.answer, match=match, newer=newer)
 
     def is_hint(self, match: Match) -> bool:
@@ -212,13 +217,15 @@ class AnswerLookup:
 
     async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
         index = await self._index(tx, bank, scope, None) if bank.answers else None
-        return index is not None and await self._find_exact(tx, bank, scope, index, question, where, set()) is not None
+        if index is None:
+            return False
+        return await self._find_exact(tx, bank, scope, index, question, where, set(), {}) is not None
 
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
         return await self._freshness.check(tx, bank, answer)
 
-    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
-        return await fetch_basis(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context)
+    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context, others: Sequence[Bank] = ()) -> AnswerBasis:
+        return await fetch_basis(tx, bank, (await self._retrieval.read_bank(tx, bank, None)).blocks, context, others)
 
     async def _check(self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match) -> CheckedMatch:
         answer = await tx.answers.get(bank.id, match.answer)

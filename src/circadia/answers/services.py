@@ -85,15 +85,16 @@ class AnswerFinder(Protocol):
 
     async def find(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
-        verdicts: KnownVerdicts = no_verdicts,
+        verdicts: KnownVerdicts = no_verdicts, others: Sequence[Bank] = (),
     ) -> LookupResult:  # fmt: skip
         """Return the result for a question in a reading transaction in which `bank` was read.
 
+        If one of the `others`, which the agent reads too, has changed since, an answer is a hint (MEM-35).
         A call waits at most 200 ms for an index to load; then it is a miss with `loading` set.
         """
         ...
 
-    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context) -> AnswerBasis:
+    async def fetch_basis(self, tx: Tx, bank: Bank, context: Context, others: Sequence[Bank] = ()) -> AnswerBasis:
         """Return what an answer rests on whose context was made in this transaction."""
         ...
 

@@ -16,7 +16,7 @@ from circadia.api.bodies import TAGGED, Body, IfMatch, Instant, drop_defaults, e
 from circadia.api.context import ApiContext, Context, Limit, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
-from circadia.memory.forgetting import forget
+from circadia.memory.forgetting import delete_bank_page, forget
 from circadia.memory.transfer.importer import read_lines
 from circadia.memory.transfer.lines import export_lines
 from circadia.records.agent import MAX_AMOUNT, MAX_COUNT, FirstMistake, Name
@@ -195,7 +195,8 @@ async def delete_bank(bank: str, who: Who, context: Context, user: User = None) 
     is_gone = False
     while not is_gone:
         async with context.store.begin_write() as tx:
-            is_gone = await context.memory.banks.delete(tx, await context.memory.banks.get(tx, bank, user), by=who.name)
+            found_bank = await context.memory.banks.get(tx, bank, user)
+            is_gone = await delete_bank_page(tx, context.memory.banks, found_bank, by=who.name)
 
 
 @router.post("/banks/{bank}/forget")

@@ -12,17 +12,20 @@ from pydantic import Field, StrictBool, StrictFloat
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Instant
-from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
+from circadia.api.context import AfterNumber, ApiContext, Context, Limit, Who, fetch_page, noun_router
 from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
+from circadia.memory.banks import BankLayer, BankLayers
+from circadia.memory.context import Context as Built
 from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
+from circadia.memory.layers import build_context_of, find_in_layers
 from circadia.memory.search.index import Question
 from circadia.memory.search.metadata_filter import parse_filter
 from circadia.memory.search.retrieval import SearchHit
-from circadia.memory.uses import build_use
-from circadia.records.agent import Name
-from circadia.records.bank import Bank, Trust
+from circadia.memory.uses import build_uses
+from circadia.records.agent import MAX_LAYERS, Name
+from circadia.records.bank import Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
@@ -208,6 +211,15 @@ MAX_CHARACTERS: Final = 10_000
 MAX_TOKENS: Final = 1_000_000
 """Maximum budget for a part of a context."""
 
+Also = Annotated[
+    list[Name] | None,
+    Query(
+        max_length=MAX_LAYERS - 1,
+        description="Further banks to read with it, in order; may be repeated. One that does not exist, or that the "
+        "caller may not open, is left out and named.",
+    ),
+]
+
 Asked = Annotated[str, Query(max_length=MAX_CHARACTERS, description="Search text.")]
 
 Where = Annotated[
@@ -220,10 +232,11 @@ Where = Annotated[
 ]
 
 
-def hit_view(found: SearchHit) -> HitView:
+def hit_view(banks: BankLayers, found: SearchHit) -> HitView:
     item, passage = found.item, found.passage
     return HitView.of(
         item,
+        bank=banks.name_of(found.bank),
         layer=found.scored.layer,
         text=found.text,
         trust=found.trust,
@@ -238,6 +251,27 @@ def hit_view(found: SearchHit) -> HitView:
     )
 
 
+async def _open_banks(
+    context: ApiContext, tx: Tx, who: Principal, bank: str, also: Sequence[str] | None, user: str | None
+) -> BankLayers:
+    """Return the bank, with others if there are any to read with it."""
+    first = await context.memory.banks.open_bank(tx, who, bank, user=user)
+    if not also:
+        return BankLayers(first=first)
+    others = await context.memory.banks.open_layers(tx, who, also, user=user)
+    layers = [layer for layer in others.layers if layer.bank.id != first.id]
+    return replace(others, first=first, layers=[BankLayer(name=bank, bank=first), *layers])
+
+
+async def _fetch_hits(context: ApiContext, tx: Tx, banks: BankLayers, built: Built) -> Sequence[SearchHit]:
+    """Return the hits of a context with their whole rows."""
+    hits: list[SearchHit] = []
+    for bank in banks.banks:
+        scored = [hit.scored for hit in built.hits if hit.bank == bank.id]
+        hits += await context.memory.retrieval.fetch_hits(tx, bank, scored)
+    return hits
+
+
 @search_router.get("/banks/{bank}/search")
 async def search_bank(
     bank: str,
@@ -245,6 +279,7 @@ async def search_bank(
     who: Who,
     context: Context,
     user: User = None,
+    also: Also = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of rows.")] = 10,
     conversation: Annotated[str | None, Query(description="Only from this conversation.")] = None,
     speaker: Annotated[str | None, Query(description="Only from this speaker.")] = None,
@@ -273,22 +308,22 @@ async def search_bank(
     Access: operator, agents with access to the bank. New episodes are found immediately.
     """
 
-    async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[SearchHit]]:
-        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
+    async def work(tx: Tx, question: Question) -> tuple[BankLayers, Sequence[SearchHit]]:
+        banks = await _open_banks(context, tx, who, bank, also, user)
         filtered = replace(
             question, limit=limit, conversation=conversation, speaker=speaker, where=parse_filter(where),
             kinds=tuple(row_kind.value for row_kind in kind or ()),
             trusts=tuple(trust_level.value for trust_level in trust or ()),
-            since=None if since is None else since.timestamp(),
-            until=None if until is None else until.timestamp(),
+            since=None if since is None else since.timestamp(), until=None if until is None else until.timestamp(),
             layers=tuple(layer or Layer), recency=recency, half_life=half_life_days * 86_400, importance=importance,
         )  # fmt: skip
-        return found_bank, await context.memory.retrieval.find(tx, found_bank, filtered)
+        return banks, await find_in_layers(context.memory.retrieval, tx, banks.banks, filtered)
 
-    found_bank, results = await context.memory.retrieval.run_question(context.store, q, work)
+    banks, results = await context.memory.retrieval.run_question(context.store, q, work)
     if who.agent is not None:
-        context.memory.uses.add(build_use(found_bank, who.agent.id, results))
-    return HitList(bank=found_bank.name, hits=[hit_view(hit) for hit in results])
+        context.memory.uses.add(*build_uses(banks.banks, who.agent.id, results))
+    hits = [hit_view(banks, hit) for hit in results]
+    return HitList(bank=banks.banks[0].name, hits=hits, left_out_banks=list(banks.left_out))
 
 
 @search_router.get("/banks/{bank}/context")
@@ -300,6 +335,7 @@ async def show_context(
         str | None, Query(max_length=MAX_CHARACTERS, description="Question; without it, only blocks are included.")
     ] = None,
     user: User = None,
+    also: Also = None,
     stable_tokens: Annotated[
         int | None, Query(ge=0, le=MAX_TOKENS, description="Maximum tokens for blocks; by default from the policy.")
     ] = None,
@@ -318,21 +354,23 @@ async def show_context(
     if question is not None:
         question = replace(question, where=parse_filter(where))
     async with context.store.begin_read() as tx:
-        found_bank = await context.memory.banks.open_bank(tx, who, bank, user=user)
-        built = await context.memory.contexts.build(
+        banks = await _open_banks(context, tx, who, bank, also, user)
+        built = await build_context_of(
+            context.memory.contexts,
             tx,
-            found_bank,
+            banks,
             question,
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
             today=find_day(question, who.agent.coordination.zone if who.agent else "UTC"),
         )
-        hits = await context.memory.retrieval.fetch_hits(tx, found_bank, [hit.scored for hit in built.hits])
+        hits = await _fetch_hits(context, tx, banks, built)
     if who.agent is not None:
-        context.memory.uses.add(build_use(found_bank, who.agent.id, built.hits, built.blocks))
+        context.memory.uses.add(*build_uses(banks.banks, who.agent.id, built.hits, built.blocks))
     return ContextView.of(
         built,
-        bank=found_bank.name,
+        bank=banks.banks[0].name,
         blocks=[block.label for block in built.blocks],
-        hits=[hit_view(hit) for hit in hits],
+        hits=[hit_view(banks, hit) for hit in hits],
+        left_out_banks=list(banks.left_out),
     )

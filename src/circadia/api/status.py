@@ -4,15 +4,21 @@ from datetime import timedelta
 from typing import Annotated
 
 from fastapi import Query
+from pydantic import Field
 
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
+from circadia.api.bodies import Body
 from circadia.api.context import AfterNumber, Context, Limit, Who, fetch_page, noun_router
 from circadia.api.passes import estimate_view, pass_cost_view, sleeptime_status_view
+from circadia.ids import NoteId
+from circadia.memory.banks import USER
+from circadia.records.agent import Name
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
-from circadia.schemas.banks import EpisodeView
+from circadia.schemas.banks import EpisodeView, StoredEpisodeView
 from circadia.schemas.passes import NoteDetail, NotePage, NoteView, PassEstimateView, SleeptimeStatusView, SleeptimeView
+from circadia.stores.locks import bank_key
 
 router = noun_router("sleeptime")
 
@@ -129,3 +135,29 @@ async def explain_note(bank: str, note: str, who: Who, context: Context, user: U
         evidence=[EpisodeView.of(episode, bank=found_bank.name) for episode in explanation.evidence],
         changes=explanation.changes,
     )
+
+
+class PromotionBody(Body):
+    """Where a note is copied to."""
+
+    to: Name = Field(description="Bank that gets the copy.", examples=["team"])
+
+
+@router.post("/banks/{bank}/notes/{note}/promote", status_code=201)
+async def promote_note(
+    bank: str, note: str, body: PromotionBody, who: Who, context: Context, user: User = None
+) -> StoredEpisodeView:
+    """Copy a note into another bank, once, with who and when and the id of the note.
+
+    The copy is an episode there; it is forgotten with the note. Access: operator, agents with access to the bank and
+    write access to the other.
+    """
+    banks = context.memory.banks
+    async with context.store.begin_read() as tx:
+        source = await banks.open_bank(tx, who, bank, user=user if USER in bank else None)
+    async with context.store.begin_write() as tx:  # alone, since it may make the bank
+        target = await banks.open_bank(tx, who, body.to, write=True, user=user if USER in body.to else None)
+    async with context.store.begin_write(bank_key(source.id), bank_key(target.id)) as tx:
+        stored = await context.memory.episodes.promote(tx, source, NoteId(note), target, by=who.name)
+        episode = await context.memory.episodes.get(tx, target, stored.episode.id)
+    return StoredEpisodeView.of(episode, bank=target.name, new=stored.new)

@@ -176,12 +176,13 @@ class MemoryCalls:
         half_life_days: float = 30.0,
         importance: float = 0.0,
         user: str | None = None,
+        also: Sequence[str] = (),
     ) -> HitList:
-        """Return episodes and notes, best match first, each with the parts of its score."""
+        """Return episodes and notes, best match first, each with the parts of its score; `also` names further banks."""
         query = {
             "q": question, "limit": limit, "conversation": conversation, "speaker": speaker, "kind": kinds,
             "trust": trusts, "since": since, "until": until, "layer": layers, "recency": recency,
-            "half_life_days": half_life_days, "importance": importance, "user": user,
+            "half_life_days": half_life_days, "importance": importance, "user": user, "also": also,
             "where": None if where is None else json.dumps(where),
         }  # fmt: skip
         return await self._http.fetch(HitList, "GET", "banks", bank, "search", query=query)
@@ -195,11 +196,12 @@ class MemoryCalls:
         fitting_tokens: int | None = None,
         where: Mapping[str, Any] | None = None,
         user: str | None = None,
+        also: Sequence[str] = (),
     ) -> ContextView:
-        """Return the context that the bank adds to a prompt for this question."""
+        """Return the context that the bank, and the banks in `also`, add to a prompt for this question."""
         query = {
             "q": question, "stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens, "user": user,
-            "where": None if where is None else json.dumps(where),
+            "where": None if where is None else json.dumps(where), "also": also,
         }  # fmt: skip
         return await self._http.fetch(ContextView, "GET", "banks", bank, "context", query=query)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from circadia.client.connection import ApiConnection
+from circadia.schemas.banks import StoredEpisodeView
 from circadia.schemas.dreams import (
     DreamDiffView,
     DreamList,
@@ -119,6 +120,12 @@ class SleeptimeCalls:
     async def explain_note(self, bank: str, note: str, *, user: str | None = None) -> NoteDetail:
         """Return a note with its source episodes and the changes that passes made to it."""
         return await self._http.fetch(NoteDetail, "GET", "banks", bank, "notes", note, query={"user": user})
+
+    async def promote_note(self, bank: str, note: str, *, to: str, user: str | None = None) -> StoredEpisodeView:
+        """Copy a note into another bank, once; the copy is forgotten with the note."""
+        return await self._http.fetch(
+            StoredEpisodeView, "POST", "banks", bank, "notes", note, "promote", query={"user": user}, body={"to": to}
+        )
 
     async def show_sleeptime(self, bank: str, *, user: str | None = None) -> SleeptimeStatusView:
         """Return the sleep-time status of a bank, and why a pass would begin now or not."""

@@ -15,7 +15,8 @@ from circadia.mcp_server.caller import Caller, name_from
 from circadia.mcp_server.tools.threads import seen_thread
 from circadia.memory.context import find_day
 from circadia.memory.episodes import is_text
-from circadia.memory.uses import build_use
+from circadia.memory.layers import build_context_of, render_left_out
+from circadia.memory.uses import build_uses
 from circadia.records.agent import Agent
 from circadia.records.conversation import shorten_name
 from circadia.records.message import Message
@@ -126,24 +127,26 @@ async def context_of(caller: Caller, query: str) -> str:
     question = await memory.retrieval.prepare_question(query_values["q"]) if "q" in query_values else None
     async with caller.context.store.begin_read() as tx:
         try:
-            bank = await memory.banks.open_bank(
+            banks = await memory.banks.open_bound_layers(
                 tx, caller.principal, query_values.get("bank"), user=shorten_name(query_values.get("user"))
             )
         except NotFound:
             if own is None:
                 raise
             return _NOTHING  # its bank does not exist before the first write
-        context = await memory.contexts.build(
-            tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
+        context = await build_context_of(
+            memory.contexts, tx, banks, question, stable_tokens=policy.stable_tokens,
+            fitting_tokens=policy.fitting_tokens,
             today=find_day(question, "UTC" if own is None else own.coordination.zone),
         )  # fmt: skip
     if own is not None:
-        memory.uses.add(build_use(bank, own.id, context.hits, context.blocks))
+        memory.uses.add(*build_uses(banks.banks, own.id, context.hits, context.blocks))
     versions = ", ".join(f"{block.label} {block.version}" for block in context.blocks)
     parts = [
         context.stable,
         f"Versions of the blocks: {versions}" if versions else "",
         f"No room for: {', '.join(context.left_out)}" if context.left_out else "",
+        render_left_out(", ".join(banks.left_out)) if banks.left_out else "",
         context.fitting,
     ]
     return "\n\n".join(part for part in parts if part) + "\n" if any(parts) else _NOTHING
@@ -196,7 +199,7 @@ _RESOURCES: Final[Mapping[str, tuple[Resource, Callable[[Caller], Awaitable[str]
         Resource(
             uri=CONTEXT,
             name="context",
-            description="What you have learned so far: the blocks of your memory bank, with their versions.",
+            description="What you have learned so far: the blocks of your memory banks, with their versions.",
             mime_type="text/markdown",
         ),
         _read_context,

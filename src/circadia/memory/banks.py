@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -32,6 +32,45 @@ class NewBank:
     template: str | None = None
     """The template that an imported bank was made from."""
     end_user: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BankLayer:
+    """One of several banks that are read together."""
+
+    name: str
+    """Its name or template, as the policy or the request has it."""
+    bank: Bank
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BankLayers:
+    """The banks that are read for an agent's turn."""
+
+    first: Bank | None
+    """Where its turns are stored; None if there is none yet, or its template needs a user who is unknown."""
+    layers: Sequence[BankLayer] = ()
+    """All of them in order, with the first; empty for an agent with one bank."""
+    left_out: Sequence[str] = ()
+    """Names of banks that do not exist, or that the agent may not open."""
+
+    @property
+    def banks(self) -> Sequence[Bank]:
+        if self.layers or self.first is None:
+            return [layer.bank for layer in self.layers]
+        return (self.first,)
+
+    def find(self, bank_id: str) -> BankLayer | None:
+        return next((layer for layer in self.layers if layer.bank.id == bank_id), None)
+
+    @property
+    def others(self) -> Sequence[Bank]:
+        """Return the banks behind the first."""
+        return [bank for bank in self.banks if bank is not self.first]
+
+    def name_of(self, bank_id: BankId) -> str:
+        """Return the name of one of the banks."""
+        return next(bank.name for bank in self.banks if bank.id == bank_id)
 
 
 class BankService:
@@ -97,9 +136,60 @@ class BankService:
         except Conflict:  # another block has made it at the same moment
             return await self.resolve_bound_bank(tx, policy, user)
 
+    async def resolve_layers(self, tx: Tx, policy: AgentPolicy, user: str | None) -> BankLayers:
+        """Return the banks of an agent's turn, in a read block, by one statement (MEM-35).
+
+        Without a known user, templates give nothing, and no bank stores the turn.
+        """
+        user = user or None
+        if not policy.other_banks:
+            return BankLayers(first=await self.resolve_bound_bank(tx, policy, user))
+        if user is None and policy.multi_user:
+            return BankLayers(first=None)
+        found = await self._find_layers(tx, policy.banks, user, granted=_bank_names(policy))
+        takes_turns = not is_stranger(policy, user)
+        first = next((each.bank for each in found.layers if takes_turns and each.name == policy.bank), None)
+        return replace(found, first=first)
+
+    async def open_layers(
+        self, tx: Tx, principal: Principal, names: Sequence[str], *, user: str | None = None
+    ) -> BankLayers:
+        """Return those of these banks that exist and that the principal may open; `left_out` names the others."""
+        granted = None if principal.agent is None else _bank_names(principal.agent.policy)
+        return await self._find_layers(tx, tuple(dict.fromkeys(names)), user or None, granted=granted)
+
+    async def open_bound_layers(
+        self, tx: Tx, principal: Principal, name: str | None, *, user: str | None = None
+    ) -> BankLayers:
+        """Return the bank that `open_bank` does, or without a name the several that are bound to the agent."""
+        policy = None if principal.agent is None else principal.agent.policy
+        if name is None and policy is not None and policy.other_banks:
+            return await self.open_layers(tx, principal, policy.banks, user=user)
+        return BankLayers(first=await self.open_bank(tx, principal, name, user=user))
+
+    async def _find_layers(
+        self, tx: Tx, names: Sequence[str], user: str | None, *, granted: Collection[str] | None
+    ) -> BankLayers:
+        templates = [name for name in names if USER in name and user is not None]
+        plain = [name for name in names if USER not in name]
+        found = await tx.banks.find_layers(plain, templates, user or "") if plain or templates else ()
+        by_name = {bank.name: bank for bank in found}
+        by_template = {bank.template: bank for bank in found if bank.end_user == user}
+        layers: list[BankLayer] = []
+        left_out: list[str] = []
+        for name in names:
+            is_template = USER in name
+            bank = by_template.get(name) if is_template else by_name.get(name)
+            if bank is not None and (granted is None or _is_granted(name, bank, granted)):
+                layers.append(BankLayer(name=name, bank=bank))
+            elif not is_template or (granted is not None and name not in granted):  # a user's bank comes with a turn
+                left_out.append(name)
+        return BankLayers(first=None, layers=layers, left_out=left_out)
+
     async def make_bound_banks(self, tx: Tx, policies: Sequence[AgentPolicy]) -> None:
         """Create the banks that agents are bound to, where they are missing."""
         names = {policy.bank for policy in policies if policy.bank is not None and not is_stranger(policy, None)}
+        names |= {name for policy in policies if policy.other_banks for name in policy.banks if USER not in name}
         present = {bank.name: bank for bank in await tx.banks.find_by_names(names)}
         for name in sorted(names):  # it takes no key of a bank that is there: these would have to be taken in order
             if name not in present:
@@ -130,7 +220,7 @@ class BankService:
         rule, bank = await self._find_allowed(tx, policy, bank_name, user, make=write)
         if rule is None:
             raise Forbidden(f"bank {bank_name!r} is not one of {principal.agent.reference!r}")
-        if write and rule in policy.read_banks:
+        if write and not _may_write(policy, rule):
             raise Forbidden(f"{principal.agent.reference!r} may only read bank {bank_name!r}")
         if bank is None:
             raise NotFound(f"bank {bank_name!r} holds nothing yet")
@@ -180,9 +270,7 @@ class BankService:
             if USER in wanted:
                 if not user:
                     raise InvalidRequest(f"bank {wanted!r} takes an end user; name one with `user`")
-                return wanted, await self._resolve_user_bank(
-                    tx, wanted, user, make=make and wanted not in policy.read_banks
-                )
+                return wanted, await self._resolve_user_bank(tx, wanted, user, make=make and _may_write(policy, wanted))
             return wanted, await self.resolve_bound_bank(tx, AgentPolicy(bank=wanted), None, make=make)
         bank = await tx.banks.get_by_name(wanted)
         if bank is not None and bank.template in own:
@@ -221,7 +309,23 @@ class BankService:
 
 def is_stranger(policy: AgentPolicy, user: str | None) -> bool:
     """Return whether the policy needs a known end user and this call has none (MEM-12)."""
-    return user is None and policy.bank is not None and (policy.multi_user or USER in policy.bank)
+    return user is None and policy.bank is not None and needs_user(policy)
+
+
+def needs_user(policy: AgentPolicy) -> bool:
+    """Return whether turns without a known end user are not stored: one of the banks is a user's own."""
+    return policy.multi_user or any(USER in name for name in (policy.bank or "", *policy.banks))
+
+
+def has_shared_layers(policy: AgentPolicy) -> bool:
+    """Return whether a turn without a known end user gets the context of some of the banks."""
+    return not policy.multi_user and any(USER not in name for name in policy.banks)
+
+
+def _is_granted(name: str, bank: Bank, granted: Collection[str]) -> bool:
+    if name in granted and (USER in name or not _is_named_by_chance(bank)):
+        return True
+    return bank.template in granted
 
 
 def may_keep_question(bank: Bank, agent: Agent) -> bool:
@@ -241,8 +345,14 @@ def _is_named_by_chance(bank: Bank) -> bool:
     return bank.template is not None and bank.name == bank.template.replace(USER, bank.end_user or "")
 
 
+def _may_write(policy: AgentPolicy, name: str) -> bool:
+    """Return whether the agent may write to a bank that its policy names."""
+    return name not in policy.read_banks and (name not in policy.other_banks or name in policy.write_banks)
+
+
 def _bank_names(policy: AgentPolicy) -> Sequence[str]:
-    return [name for name in (policy.bank, *policy.write_banks, *policy.read_banks) if name is not None]
+    names = (policy.bank, *policy.banks, *policy.write_banks, *policy.read_banks)
+    return [name for name in dict.fromkeys(names) if name is not None]
 
 
 def _require_name(name: str) -> None:

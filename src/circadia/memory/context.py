@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
@@ -16,7 +16,7 @@ from circadia.characters import visible_text
 from circadia.ids import BankId
 from circadia.memory.episodes import shown_name
 from circadia.memory.search.index import DEPTH, SUPERSEDED, UNEXPLAINED, Question, ScoredRow
-from circadia.memory.search.retrieval import Retrieval
+from circadia.memory.search.retrieval import BankSearchResult, Retrieval
 from circadia.memory.search.terms import stored_terms, words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -55,6 +55,7 @@ STABLE_HEAD: Final = "What you have learned so far about whom and what you work 
 class Hit:
     item: Excerpt
     scored: ScoredRow
+    bank: BankId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +69,34 @@ class Context:
     """Oldest first."""
     left_out: Sequence[str]
     """Labels of pinned blocks that exceed the budget."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StablePart:
+    """The pinned blocks of one bank that fit."""
+
+    texts: Sequence[str]
+    """By label, so that the whole is stable."""
+    blocks: Sequence[Block]
+    left_out: Sequence[str]
+    """Labels of those that did not fit."""
+    tokens: int
+
+    @property
+    def text(self) -> str:
+        return "\n".join((STABLE_HEAD, *self.texts)) if self.texts else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FittingPart:
+    """What one bank gives to a question, unfenced."""
+
+    lines: Sequence[str]
+    """Blocks, then hits."""
+    blocks: Sequence[Block]
+    hits: Sequence[Hit]
+    """Oldest first."""
+    tokens: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,39 +150,68 @@ class ContextBuilder:
         """
         if fitting_tokens <= 0:
             question = None
-        if question is not None:
-            question = replace(question, limit=DEPTH)
-        search_result = await self._retrieval.read_bank(tx, bank, question)
-        parts = self._render_blocks(bank.id, search_result.blocks)
-        stable, blocks, left_out = _build_stable_part([part for part in parts if part.block.pinned], stable_tokens)
+        found = await self.search(tx, bank, question)
+        pinned = self.build_stable_part(bank, found, stable_tokens - estimate_tokens(STABLE_HEAD))
         if question is None:
-            return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
+            return Context(stable=pinned.text, fitting="", blocks=pinned.blocks, hits=(), left_out=pinned.left_out)
         day = "" if today is None else render_day(today)
         budget = remaining_tokens(fitting_tokens, first) - estimate_tokens(day)
-        lines = [first] if first else []
-        for part in parts:
+        part = await self.choose(tx, bank, question, found, budget, known=known, known_blocks=known_blocks)
+        lines = [*([first] if first else []), *part.lines]
+        if day and part.lines:
+            lines.insert(0, day)
+        fitting = fence_memory("\n".join(lines)) if lines else ""
+        return Context(
+            stable=pinned.text, fitting=fitting, blocks=[*pinned.blocks, *part.blocks], hits=part.hits,
+            left_out=pinned.left_out,
+        )  # fmt: skip
+
+    async def search(self, tx: Tx, bank: Bank, question: Question | None) -> BankSearchResult:
+        """Return the bank's blocks and the best hits for a question."""
+        if question is not None:
+            question = replace(question, limit=DEPTH)
+        return await self._retrieval.read_bank(tx, bank, question)
+
+    def build_stable_part(self, bank: Bank, found: BankSearchResult, budget: int) -> StablePart:
+        """Return the pinned blocks that fit within so many tokens, without the head above them."""
+        texts, blocks, left_out, tokens = list[str](), list[Block](), list[str](), 0
+        for part in self._render_blocks(bank.id, found.blocks):
+            if not part.block.pinned:
+                continue
+            if tokens + part.cost <= budget:
+                tokens += part.cost
+                texts.append(part.text)
+                blocks.append(part.block)
+            else:
+                left_out.append(part.block.label)
+        return StablePart(texts=texts, blocks=blocks, left_out=left_out, tokens=tokens)
+
+    async def choose(
+        self, tx: Tx, bank: Bank, question: Question, found: BankSearchResult, budget: int, *,
+        known: Collection[str] = (), known_blocks: Collection[tuple[str, int]] = (),
+    ) -> FittingPart:  # fmt: skip
+        """Return what fits a question within so many tokens; see `build`."""
+        before, lines, blocks = budget, list[str](), list[Block]()
+        for part in self._render_blocks(bank.id, found.blocks):
             if (part.block.label, part.block.version) in known_blocks:
                 continue
             if part.cost <= budget and not part.block.pinned and not part.terms.isdisjoint(question.terms):
                 budget -= part.cost
                 blocks.append(part.block)
                 lines.append(part.text)
+        question = replace(question, limit=DEPTH)
         chooser = _LineChooser(budget, _KnownTexts(known))
-        while not await self._offer_lines(tx, bank, search_result.scored, chooser) and (
-            len(search_result.scored) == question.limit
-        ):
+        while not await self._offer_lines(tx, bank, found.scored, chooser) and len(found.scored) == question.limit:
             question = replace(question, limit=MORE * question.limit)
-            search_result = await self._retrieval.read_bank(tx, bank, question, fresh=True)
+            found = await self._retrieval.read_bank(tx, bank, question, fresh=True)
             chooser = _LineChooser(budget, _KnownTexts(known))
         hits = chooser.fill()
         hits.sort(key=lambda pair: (pair[0].item.at, pair[0].item.number, pair[0].item.passage))
         lines += [line.text for line, _ in hits]
-        if day and len(lines) > bool(first):
-            lines.insert(0, day)
-        fitting = fence_memory("\n".join(lines)) if lines else ""
-        return Context(
-            stable=stable, fitting=fitting, blocks=blocks,
-            hits=[Hit(item=line.item, scored=scored) for line, scored in hits], left_out=left_out,
+        return FittingPart(
+            lines=lines, blocks=blocks,
+            hits=[Hit(item=line.item, scored=scored, bank=bank.id) for line, scored in hits],
+            tokens=before - budget + sum(line.cost for line, _ in hits),
         )  # fmt: skip
 
     async def render_rows(
@@ -166,7 +224,7 @@ class ContextBuilder:
         scored = [ScoredRow(layer, number, 0.0, UNEXPLAINED, passage, times) for layer, number, passage, times in keys]
         lines = zip(scored, await self._render_lines(tx, bank, scored), strict=True)
         return {
-            (row.layer, row.number, row.passage, row.times): (line.text, Hit(item=line.item, scored=row))
+            (row.layer, row.number, row.passage, row.times): (line.text, Hit(item=line.item, scored=row, bank=bank.id))
             for row, line in lines
             if line
         }
@@ -313,12 +371,6 @@ class _KnownTexts:
         return item.passage > 0 and any(text.startswith(item.text, item.start) for text in self._long)
 
 
-def render_stable_part(blocks: Iterable[Block]) -> str:
-    """Return the stable part of a context, of exactly these blocks."""
-    texts = [_render_block(block).text for block in blocks]
-    return "\n".join((STABLE_HEAD, *texts)) if texts else ""
-
-
 def render_block(block: Block) -> str:
     return _render_block(block).text
 
@@ -355,20 +407,6 @@ def remaining_tokens(fitting_tokens: int, first: str = "") -> int:
 
 def excerpt_tokens(item: Excerpt) -> int:
     return estimate_tokens(_render_line(item, 1)) + 1
-
-
-def _build_stable_part(parts: Iterable[_RenderedBlock], budget: int) -> tuple[str, list[Block], Sequence[str]]:
-    """Return the text, its blocks, sorted by label so that the text is stable, and the labels that did not fit."""
-    texts, kept_blocks, left_out = [STABLE_HEAD], list[Block](), list[str]()
-    budget -= estimate_tokens(STABLE_HEAD)
-    for part in parts:
-        if part.cost <= budget:
-            budget -= part.cost
-            texts.append(part.text)
-            kept_blocks.append(part.block)
-        else:
-            left_out.append(part.block.label)
-    return "\n".join(texts) if kept_blocks else "", kept_blocks, left_out
 
 
 def fence_memory(text: str) -> str:

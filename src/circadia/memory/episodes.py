@@ -13,11 +13,12 @@ import orjson
 
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
-from circadia.ids import EpisodeId, IdSource
+from circadia.ids import EpisodeId, IdSource, NoteId
 from circadia.memory.redaction import redact
 from circadia.memory.search.passages import index_text
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Demotion, Episode, EpisodeKind
+from circadia.records.promotion import PROMOTED, Promotion
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -133,6 +134,37 @@ class EpisodeService:
         )
         await self.touch(tx, bank)
         return await self.get(tx, bank, forgotten.id)
+
+    async def promote(self, tx: Tx, source: Bank, note_id: NoteId, bank: Bank, *, by: str) -> StoredEpisode:
+        """Copy a note into another bank, once: the copy is forgotten with the note (MEM-35).
+
+        It has the id of the note, and nothing of the episodes that this rests on.
+
+        Raises:
+            NotFound: the source has no such note. InvalidRequest: it is the bank's own. Conflict: it is retired.
+        """
+        note = await tx.notes.get(source.id, note_id)
+        if note is None:
+            raise NotFound(f"bank {source.name!r} has no note {note_id!r}")
+        if source.id == bank.id:
+            raise InvalidRequest(f"note {note_id!r} is in bank {bank.name!r} already; name another bank")
+        if note.retired_at is not None:
+            raise Conflict(f"note {note_id!r} is retired; promote one that is in searches")
+        key = f"{PROMOTED}:{note_id}"
+        known = await tx.episodes.get_by_key(bank.id, key)
+        if known is not None:
+            return StoredEpisode(episode=known, new=False)
+        stamp = {"note": note_id, "by": by, "at": self._clock.now().isoformat()}
+        new = NewEpisode(
+            text=note.text, speaker=by, trust=note.trust, at=note.at, kind=EpisodeKind.FACT, key=key,
+            importance=note.importance, metadata={PROMOTED: stamp},
+        )  # fmt: skip
+        episode = await self.append(tx, bank, new)
+        await tx.promotions.put(
+            Promotion(note_id=note_id, source_bank_id=source.id, episode_id=episode.id, bank_id=bank.id)
+        )
+        await self.touch(tx, bank)
+        return StoredEpisode(episode=episode, new=True)
 
     async def touch(self, tx: Tx, bank: Bank) -> None:
         """Mark the bank as changed, and signal it after the commit."""

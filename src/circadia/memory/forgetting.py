@@ -1,17 +1,19 @@
 """Delete episodes with all that rests on them, and nothing else (MEM-03)."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from circadia.ids import EpisodeId, NoteId
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.memory.banks import BankService
 from circadia.memory.blocks import remove_episodes
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.event import EpisodeDeletion, EventType
 from circadia.records.index_entry import Layer
+from circadia.records.promotion import Promotion
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -25,14 +27,16 @@ class ForgetCounts:
     notes: int
     """Notes that rested on such an episode, or were named."""
     versions: int
+    copies: int = 0
+    """Copies of these notes in other banks."""
 
 
 async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> ForgetCounts:
     """Delete episodes, the notes that rest on them, and the parts of block versions that do.
 
     Demotions on such evidence are taken back. The bank's stored answers are deleted too, even if no episode matches.
-    An id may also name a note, which is deleted alone, or an episode that an agent has forgotten. `dry_run` only
-    counts.
+    An id may also name a note, which is deleted alone, or an episode that an agent has forgotten. Copies of the notes
+    in other banks are forgotten there, with what rests on them. `dry_run` only counts.
     """
     parts: list[list[EpisodeId]] = []
     kept_apart: list[EpisodeId] = []
@@ -58,7 +62,44 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         for some in _batches(kept_apart):
             await tx.forgotten_episodes.remove(list(map(EpisodeId, some)))
         await tx.banks.bump_generation(bank.id, await _remove(tx, bank, parts, notes, cut))
-    return ForgetCounts(episodes=len(forgotten_ids) + len(kept_apart), notes=len(notes), versions=len(cut))
+    promoted = [each for part in _batches(sorted(notes)) for each in await tx.promotions.find_of_notes(_as_notes(part))]
+    copies = await _forget_copies(tx, promoted, dry_run=dry_run)
+    return ForgetCounts(
+        episodes=len(forgotten_ids) + len(kept_apart), notes=len(notes), versions=len(cut), copies=copies
+    )
+
+
+async def _forget_copies(tx: Tx, promoted: Collection[Promotion], *, dry_run: bool) -> int:
+    """Forget copies of notes in the banks that have them; return their number, with that of copies of what they led to.
+
+    A bank whose key comes before one that is held is waited for only briefly.
+    """
+    by_bank: dict[BankId, list[str]] = {}
+    for each in promoted:
+        by_bank.setdefault(each.bank_id, []).append(each.episode_id)
+    copies = 0
+    for bank_id, ids in sorted(by_bank.items()):
+        bank = await tx.banks.get(bank_id)
+        if bank is not None:
+            counts = await forget(tx, bank, ids, dry_run=dry_run)
+            copies += counts.episodes + counts.copies
+    if promoted and not dry_run:
+        for part in _batches([each.note_id for each in promoted]):
+            await tx.promotions.remove(_as_notes(part))
+    return copies
+
+
+async def delete_bank_page(tx: Tx, banks: BankService, bank: Bank, *, by: str) -> bool:
+    """Delete a page of a bank, after the copies of its notes in other banks; return whether it is gone."""
+    promoted = await tx.promotions.find_of_bank(bank.id, limit=IDS_PER_STATEMENT)
+    if promoted:
+        await _forget_copies(tx, promoted, dry_run=False)
+        return False
+    return await banks.delete(tx, bank, by=by)
+
+
+def _as_notes(ids: Iterable[str]) -> list[NoteId]:
+    return list(map(NoteId, ids))
 
 
 async def _remove(
@@ -67,7 +108,7 @@ async def _remove(
     forgotten_ids = frozenset(episode_id for part in parts for episode_id in part)
     numbers: dict[Layer, list[int]] = {layer: [] for layer in Layer}
     for some in _batches(sorted(notes)):
-        numbers[Layer.NOTES] += await tx.notes.remove(list(map(NoteId, some)))
+        numbers[Layer.NOTES] += await tx.notes.remove(_as_notes(some))
     for block in cut:
         await tx.blocks.rewrite_version(remove_episodes(block, forgotten_ids))
     for part in parts:

@@ -65,13 +65,32 @@ def build_use(
     )  # fmt: skip
 
 
+def build_uses(
+    banks: Sequence[Bank], agent: AgentId, hits: Sequence[Hit | SearchHit], blocks: Sequence[Block] = (), *,
+    known: Iterable[str] = (), upstream: str | None = None, model: str | None = None,
+) -> Sequence[BankUse]:  # fmt: skip
+    """Return the use of each bank that is to be recorded for an answer."""
+    if len(banks) == 1:
+        uses = [build_use(banks[0], agent, hits, blocks, known=known, upstream=upstream, model=model)]
+    else:
+        known = list(known)
+        uses = [
+            build_use(
+                bank, agent, [hit for hit in hits if hit.bank == bank.id],
+                [block for block in blocks if block.bank_id == bank.id], known=known, upstream=upstream, model=model,
+            )
+            for bank in banks
+        ]  # fmt: skip
+    return [use for use in uses if use is not None]
+
+
 class UseQueue:
     def __init__(self) -> None:
         self._waiting: deque[BankUse] = deque(maxlen=MAX_WAITING)
         self.dropped = 0
 
-    def add(self, use: BankUse | None) -> None:
-        if use is not None:
+    def add(self, *uses: BankUse) -> None:
+        for use in uses:
             self.dropped += len(self._waiting) == MAX_WAITING
             self._waiting.append(use)
 

@@ -1,12 +1,23 @@
 """An agent of a session, with its token, sleep state and policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from circadia.ids import AgentId, SessionId
 from circadia.records.answer import AnswerMode
@@ -19,6 +30,8 @@ MAX_COUNT: Final = 2**53
 """Largest whole number that every JSON reader reads exactly (RFC 8259, section 6)."""
 MAX_AMOUNT: Final = 10.0**9
 """Largest number of seconds or dollars."""
+MAX_LAYERS: Final = 8
+"""Most banks of one agent: each call searches all of them."""
 
 
 class FirstMistake(FailFast):
@@ -133,6 +146,13 @@ class AgentPolicy(BaseModel):
         "so that each has a separate bank.",
         examples=["support-{user}"],
     )
+    banks: Annotated[tuple[Name, ...], FirstMistake()] = Field(
+        default=(),
+        max_length=MAX_LAYERS,
+        description="Several banks in order, instead of `bank`. The first is the `bank`; the others are read for its "
+        "context and by its tools.",
+        examples=[["me-{user}", "project", "team"]],
+    )
     write_banks: AccessList = Field(
         default=(), description="Other banks that its tools and REST calls may read and write."
     )
@@ -177,6 +197,33 @@ class AgentPolicy(BaseModel):
     @property
     def may_correct_memory(self) -> bool:
         return self.preset == "personal" if self.correct_memory is None else self.correct_memory
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bind_first_bank(cls, values: Any) -> Any:
+        """Make the first of `banks` the `bank`. Raises ValueError: another `bank` is stated beside it."""
+        if not isinstance(values, Mapping):
+            return values
+        stated = cast("Mapping[str, Any]", values)
+        banks = stated.get("banks")
+        if not isinstance(banks, list | tuple) or not banks:
+            return stated
+        first = cast("Sequence[object]", banks)[0]
+        if stated.get("bank") not in (None, first):
+            raise ValueError("`bank` is the first of `banks`; state one of the two")
+        return {**stated, "bank": first}
+
+    @field_validator("banks")
+    @classmethod
+    def _require_different_banks(cls, banks: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(banks)) < len(banks):
+            raise ValueError("it names a bank twice")
+        return banks
+
+    @property
+    def other_banks(self) -> Sequence[str]:
+        """Return the banks behind the first."""
+        return self.banks[1:]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

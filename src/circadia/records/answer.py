@@ -85,6 +85,8 @@ class AnswerBasis:
     """Head numbers of the bank when the answer was generated: rows with greater numbers came later."""
     generation: int
     """`generation` of the bank at that time; it changes when something is forgotten."""
+    layers: Mapping[BankId, str] = field(default_factory=dict[BankId, str])
+    """State of each other bank of the agent at that time; it changes with all that is written there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,9 +9,9 @@ import aiohttp
 from circadia.clock import Clock
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.serving import AnswerResolver
-from circadia.gateway.memory.additions import ChangeNotice
 from circadia.gateway.memory.call_memory import CallMemory, ExchangeQueue
 from circadia.gateway.memory.injection import Injection
+from circadia.gateway.memory.notices import ChangeNotice
 from circadia.ids import IdSource
 from circadia.llm import local_weights
 from circadia.memory import languages

@@ -162,7 +162,7 @@ def _find_unknown_names(settings: Settings, raw: Mapping[str, Any]) -> Iterator[
             yield f"agents.{name}.coordination.launcher: there is no launcher {launcher!r}{hint}"
     named = [("banks", bank) for bank in settings.banks]
     for where, policy in (("defaults", settings.defaults), *((f"agents.{k}", v) for k, v in settings.agents.items())):
-        named += [(where, name) for name in (policy.bank, *policy.write_banks, *policy.read_banks) if name is not None]
+        named += [(where, name) for name in _bank_names(policy)]
     for where, bank in dict.fromkeys(named):
         if wrong := explain_invalid_bank_name(bank):
             yield f"{where}: {wrong}"
@@ -170,6 +170,11 @@ def _find_unknown_names(settings: Settings, raw: Mapping[str, Any]) -> Iterator[
     if isinstance(model, SleepModelSettings) and model.upstream not in upstreams:
         near = _suggest_name(model.upstream, upstreams)
         yield f"sleeptime.model.upstream: there is no upstream {model.upstream!r}{near}"
+
+
+def _bank_names(policy: AgentPolicy) -> list[str]:
+    names = (policy.bank, *policy.banks, *policy.write_banks, *policy.read_banks)
+    return [name for name in dict.fromkeys(names) if name is not None]
 
 
 def _find_contradictions(settings: Settings) -> Iterator[str]:
@@ -208,10 +213,21 @@ def _with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
         stated = cast("Mapping[str, Any]", defaults)
         shared = {key: stated[key] for key in AgentPolicy.model_fields if key in stated}
         filled["agents"] = {
-            name: {**shared, **(agent or {})} if isinstance(agent, Mapping | None) else agent
+            name: _with_shared(shared, cast("Mapping[str, Any]", agent or {}))
+            if isinstance(agent, Mapping | None)
+            else agent
             for name, agent in cast("Mapping[str, Any]", agents).items()
         }
     return filled
+
+
+_BINDINGS = ("bank", "banks")
+
+
+def _with_shared(shared: Mapping[str, Any], agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's keys with the shared ones; a `bank` or `banks` of its own replaces both."""
+    is_bound = any(key in agent for key in _BINDINGS)
+    return {key: value for key, value in shared.items() if not (is_bound and key in _BINDINGS)} | dict(agent)
 
 
 _TRUTH = "tag:yaml.org,2002:bool"

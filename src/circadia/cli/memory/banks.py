@@ -1,6 +1,6 @@
 """`circadia banks`: memory banks, what one knows and how it knows it, and what is done to a whole one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -54,6 +54,9 @@ Where = Annotated[
 Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")]
 Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only this layer; both by default.")]
+Also = Annotated[
+    list[str] | None, typer.Option("--also", metavar="BANK", help="Further bank to read with it; may be repeated.")
+]
 Recency = Annotated[float, typer.Option("--recency", metavar="N", help="Score added to something that happens now.")]
 HalfLife = Annotated[
     float, typer.Option("--half-life-days", metavar="N", help="Days after which --recency counts half.")
@@ -197,7 +200,10 @@ def format_skips(counts: Mapping[str, int]) -> str:
 
 def _describe_forgotten(gone: ForgottenView) -> str:
     name = display_text(gone.bank)
-    return f"{gone.episodes} episodes of {name}, {gone.notes} notes, parts of {gone.versions} versions of blocks"
+    copies = f", {gone.copies} copies of notes in other banks" if gone.copies else ""
+    return (
+        f"{gone.episodes} episodes of {name}, {gone.notes} notes, parts of {gone.versions} versions of blocks{copies}"
+    )
 
 
 @app.command(epilog="Example: circadia banks search team 'when is the release' --trust person --trust agent")
@@ -218,6 +224,7 @@ def search(
     half_life_days: HalfLife = 30.0,
     importance: Importance = 0.0,
     user: User = None,
+    also: Also = None,
 ) -> Output:
     """Search episodes and notes, and show the parts of each score."""
     answer = server.ask(
@@ -225,14 +232,20 @@ def search(
             bank, question, limit=limit, speaker=speaker, conversation=conversation, kinds=kinds or (), since=since,
             until=until, trusts=[trust_level.value for trust_level in trusts or ()],
             layers=[layer.value for layer in layers or ()], recency=recency, half_life_days=half_life_days,
-            importance=importance, where=read_json_object("--where", where), user=user,
+            importance=importance, where=read_json_object("--where", where), user=user, also=also or (),
         )
     )  # fmt: skip
     return Output(answer, _show_hits)
 
 
+def _note_left_out(banks: Sequence[str]) -> None:
+    if banks:
+        note(f"left out, since they do not exist or you may not open them: {', '.join(map(display_text, banks))}")
+
+
 def _show_hits(answer: HitList) -> None:
     hits = answer.hits
+    _note_left_out(answer.left_out_banks)
     if not hits:
         note("nothing found")
         return
@@ -240,11 +253,13 @@ def _show_hits(answer: HitList) -> None:
     names = [name for name in COLOURS if any(name in hit.parts for hit in hits)]
     if any(hit.parts.get("weight", 1) != 1 for hit in hits):
         names.append("weight")
+    several = any(hit.bank != answer.bank for hit in hits)
     rows = [
         (
             f"{hit.score:.3f}",
             bar(hit.parts, best),
             *(f"{hit.parts[name]:.2f}" if name in hit.parts else "" for name in names),
+            *([display_text(hit.bank)] if several else []),
             hit.speaker or hit.kind,
             Text(hit.trust, TRUSTS[hit.trust]),
             local_time(hit.at)[:10],
@@ -253,7 +268,7 @@ def _show_hits(answer: HitList) -> None:
         )
         for hit in hits
     ]
-    columns = ("score", "why", *names, "who", "trust", "day", "id", "text")
+    columns = ("score", "why", *names, *(["bank"] if several else []), "who", "trust", "day", "id", "text")
     out = console()
     out.print(table(columns, rows, numbers=("score", *names)))
     legend = Text("why: ")
@@ -287,6 +302,7 @@ def context(
     ] = None,
     where: Where = None,
     user: User = None,
+    also: Also = None,
 ) -> Output:
     """Show what a bank adds to a prompt: the stable part, and what fits a question."""
     parts = server.ask(
@@ -297,6 +313,7 @@ def context(
             fitting_tokens=fitting_tokens,
             where=read_json_object("--where", where),
             user=user,
+            also=also or (),
         )
     )
     return Output(parts, _show_context)
@@ -307,6 +324,7 @@ def _show_context(parts: ContextView) -> None:
     for title, text in (("for the system side", parts.stable), ("behind the newest user turn", parts.fitting)):
         out.print(Text(f"── {title} ──", "bold cyan"))
         out.print(Text(display_text(text)) if text else Text("nothing", "dim"))
+    _note_left_out(parts.left_out_banks)
     if parts.left_out:
         note(f"no room for the blocks {', '.join(parts.left_out)}; raise --stable-tokens")
 
@@ -341,6 +359,20 @@ def _note_row(each: NoteView) -> tuple[object, ...]:
     trust = Text(each.trust, TRUSTS[each.trust])
     shown = shorten(each.text, LETTERS)
     return (each.id, local_time(each.at), each.kind, trust, importance, each.evidence_count, retired, shown)
+
+
+@app.command(epilog="Example: circadia banks promote me-ann not_3f2a --to team")
+def promote(
+    server: RemoteServer,
+    bank: Bank,
+    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Note ID, as searches show it.")],
+    to: Annotated[str, typer.Option("--to", metavar="BANK", help="Bank that gets the copy.")],
+    user: User = None,
+) -> Output:
+    """Copy a note into another bank, once. The copy is forgotten with the note."""
+    copy = server.ask(lambda client: client.promote_note(bank, note_key, to=to, user=user))
+    state = "is" if copy.new else "was already"
+    return Output(copy, f"{note_key} {state} in {copy.bank} as {copy.id}")
 
 
 @app.command(epilog="Example: circadia banks explain team not_3f2a")

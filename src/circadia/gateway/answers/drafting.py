@@ -30,7 +30,7 @@ from circadia.llm.providers import provider_at
 from circadia.llm.usage import Usage
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent
-from circadia.records.answer import AnswerBasis, AnswerFrame, AnswerMode
+from circadia.records.answer import AnswerFrame, AnswerMode
 from circadia.records.bank import Bank
 from circadia.stores.base import Store, Tx
 
@@ -107,7 +107,9 @@ class GatewayAnswerDrafter:
                 stable_tokens=agent.policy.stable_tokens if injects else 0,
                 fitting_tokens=agent.policy.fitting_tokens if injects else 0,
             )  # fmt: skip
-            basis: AnswerBasis = await self._finder.fetch_basis(tx, present, context)
+            # The answer knows nothing of the agent's other banks, so a change there makes it a hint.
+            banks = await self._memory.banks.resolve_layers(tx, agent.policy, frame.scope.end_user or None)
+            basis = await self._finder.fetch_basis(tx, present, context, banks.others)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return QuestionDraft(
             model=ReplayModel(self._clock, target.provider, target.codec, frame), most_tokens=max_tokens, basis=basis,

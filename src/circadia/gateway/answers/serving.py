@@ -39,6 +39,7 @@ from circadia.gateway.calls.known_clients import (
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.frames import FramedCall, VolatileSpans
 from circadia.ids import AgentId, AnswerId, BankId, IdSource
+from circadia.memory.banks import BankLayers
 from circadia.memory.capture.harness import strip_harness_text
 from circadia.memory.context import estimate_tokens
 from circadia.records.agent import Agent, AgentPolicy
@@ -279,15 +280,18 @@ class AnswerResolver:
             serves=policy.answer_mode is AnswerMode.SERVE and framed.servable and framed.plain and is_new and not held,
         )  # fmt: skip
 
-    async def look_up(self, tx: Tx, bank: Bank, asked: CallQuestion) -> Lookup:
-        """Look up an answer in a read transaction. A hint without room in the context becomes a miss."""
+    async def look_up(self, tx: Tx, banks: BankLayers, asked: CallQuestion) -> Lookup:
+        """Look up an answer of the agent's first bank. A hint without room in the context becomes a miss."""
+        bank = banks.first
+        assert bank is not None
         began = self._clock.monotonic()
         result, serves = MISS, False
         question = asked.framed.question
         try:
             judge = self.judge if asked.call.agent.policy.answer_mode is AnswerMode.SERVE else None
             verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
-            result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts)
+            others = banks.others if banks.layers else ()
+            result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts, others)
             serves = asked.serves and (result.match is not None or bool(result.candidates))
             serves = serves and await self._trust.is_trusted(tx, bank, asked.scope.agent_id)
         except (CircadiaError, NotASingleRead):

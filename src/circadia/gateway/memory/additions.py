@@ -6,7 +6,7 @@ same turn, and a provider reads nothing of the conversation again. A later turn 
 what has to go (forgotten, out of rights, over the budget) goes in one step that is counted.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from enum import StrEnum
@@ -16,10 +16,11 @@ from typing import Any, Final, cast
 import orjson
 
 from circadia.caches import BoundedDict
-from circadia.characters import visible_text
 from circadia.gateway.answers.serving import render_hint
+from circadia.gateway.memory.notices import render_changes, render_wake_notice
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.ids import AnswerId, BankId
+from circadia.memory.banks import BankLayers
 from circadia.memory.context import (
     ContextBuilder,
     Hit,
@@ -28,21 +29,19 @@ from circadia.memory.context import (
     render_block,
     render_correction,
     render_day,
-    render_stable_part,
 )
+from circadia.memory.layers import render_heading, render_layered_stable, render_left_out
 from circadia.memory.search.index import SUPERSEDED
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.change import ChangeKind
 from circadia.records.fast_record import fast_record
 from circadia.records.index_entry import Layer
-from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.base import Tx
-from circadia.stores.signals.base import Signals
 
 FORM: Final = 2
 """Version of the form of a text; a change of what the same ids are rendered to needs another."""
+FORM_OF_LAYERS: Final = 3
+"""The same with several banks, which servers of earlier releases do not read."""
 MAX_BYTES: Final = 4_000
 """Maximum size of the ids that a conversation keeps: signals between servers carry them."""
 PLACE_BYTES: Final = 50
@@ -66,6 +65,10 @@ class LineKind(StrEnum):
     """The beginning of a turn that the ready answer before it does not know."""
     SUPERSEDED_EPISODE = "se"
     SUPERSEDED_NOTE = "sn"
+    LEFT_OUT = "a"
+    """The names of banks that are not there."""
+    BANK = "k"
+    """The heading above the lines of one of several banks: its id. The lines before it are of the first."""
     BLOCK = "b"
     """Its label and version."""
     EPISODE = "e"
@@ -87,6 +90,7 @@ _SUPERSEDED: Final = {Layer.EPISODES: LineKind.SUPERSEDED_EPISODE, Layer.NOTES: 
 LineKey = tuple[str, str | int, int, int]
 """Kind, then id, number or label, then a version, passage or flag, then `ScoredRow.times` of a row, 1 for others."""
 BlockKey = tuple[str, int]
+"""Label and version; with version 0, the id of the bank whose blocks follow, as `LineKind.BANK`."""
 
 
 @fast_record
@@ -113,6 +117,8 @@ class KeptAdditions:
     bank: str = ""
     demotions: int = 0
     """The bank's count of demotions up to which superseded rows are corrected."""
+    layers: tuple[tuple[str, int], ...] = ()
+    """The same of the agent's other banks, each with its id."""
     stable: tuple[BlockKey, ...] = ()
     """The blocks on the system side."""
     stable_shown: str = ""
@@ -126,7 +132,17 @@ class KeptAdditions:
             "form": FORM, "bank": self.bank, "demotions": self.demotions, "stable": self.stable,
             "stable_shown": self.stable_shown, "turns": turns,
         }  # fmt: skip
+        if self.layers:
+            kept |= {"form": FORM_OF_LAYERS, "layers": self.layers}
         return orjson.dumps(kept).decode()
+
+    def is_of(self, bank: Bank | None) -> bool:
+        """Return whether it is of an agent whose first bank is this one; that may have come since."""
+        return self.bank == ("" if bank is None else bank.id) or bool(self.layers and not self.bank)
+
+    def demotions_of(self, bank: Bank) -> int:
+        """Return the count of demotions up to which a bank is corrected; with nothing kept of it, all."""
+        return self.demotions if self.bank == bank.id else dict(self.layers).get(bank.id, bank.demotions)
 
     def find(self, prompt: RequestPrompt, index: int) -> Addition | None:
         """Return what was added to a message of the prompt; None if it has not been asked for anything yet."""
@@ -146,11 +162,12 @@ def decode_additions(text: str) -> KeptAdditions:
     if not text:
         return NOTHING_KEPT
     kept: dict[str, Any] = orjson.loads(text)
-    if kept["form"] != FORM:
+    if kept["form"] not in (FORM, FORM_OF_LAYERS):
         return NOTHING_KEPT
     return KeptAdditions(
         bank=kept["bank"],
         demotions=kept["demotions"],
+        layers=tuple((bank_id, demotions) for bank_id, demotions in kept.get("layers", ())),
         stable=tuple((label, version) for label, version in kept["stable"]),
         stable_shown=kept["stable_shown"],
         turns=tuple(
@@ -236,7 +253,7 @@ def block_key(block: Block) -> LineKey:
 
 async def find_superseded(tx: Tx, bank: Bank, after: int, hits: Iterable[Hit]) -> tuple[LineKey, ...]:
     """Return the corrections of hits that passes have taken out since the bank's count of demotions was `after`."""
-    hits = list(hits)
+    hits = [hit for hit in hits if hit.bank == bank.id]
     if bank.demotions <= after or not hits:
         return ()
     weights = {
@@ -259,67 +276,143 @@ class AdditionRenderer:
         self._stable: BoundedDict[tuple[object, ...], tuple[str, Sequence[Block]]]
         self._stable = BoundedDict(CACHED)
 
-    async def render(self, tx: Tx, bank: Bank, lines: tuple[LineKey, ...]) -> RenderedAddition:
-        """Return the addition of these lines, without those whose rows are gone."""
-        place = self._place(bank, lines)
+    async def render(self, tx: Tx, banks: BankLayers, lines: tuple[LineKey, ...]) -> RenderedAddition:
+        """Return the addition of these lines, without those whose rows or banks are gone."""
+        place = self._place(banks, lines)
         rendered = self._rendered.get(place)
         if rendered is not None:
             self._rendered.move_to_end(place)
             return rendered
-        self._rendered[place] = rendered = await self._read(tx, bank, lines)
+        self._rendered[place] = rendered = await self._read(tx, banks, lines)
         return rendered
 
-    def keep(self, bank: Bank, addition: RenderedAddition) -> None:
+    def keep(self, banks: BankLayers, addition: RenderedAddition) -> None:
         """Cache what was rendered anyway."""
-        self._rendered[self._place(bank, addition.lines)] = addition
+        self._rendered[self._place(banks, addition.lines)] = addition
 
-    def _place(self, bank: Bank, keys: object) -> tuple[object, ...]:
-        return self._contexts.age, bank.id, bank.generation, keys
+    def _place(self, banks: BankLayers, keys: object) -> tuple[object, ...]:
+        first = banks.first
+        whose: tuple[object, ...] = () if first is None else (first.id, first.generation)
+        whose += tuple((each.name, each.bank.id, each.bank.generation) for each in banks.layers)
+        return self._contexts.age, whose, keys
 
-    async def _read(self, tx: Tx, bank: Bank, lines: tuple[LineKey, ...]) -> RenderedAddition:
+    async def _read(self, tx: Tx, banks: BankLayers, lines: tuple[LineKey, ...]) -> RenderedAddition:
         if lines and lines[0][0] == LineKind.WAKE:
             return rendered_addition(render_wake_notice(str(lines[0][1])), lines)
+        texts: list[tuple[LineKey, str]] = []
+        hits: list[Hit] = []
+        blocks: list[Block] = []
+        for heading, bank_id, group in split_by_bank(lines):
+            layer = banks.find(bank_id) if bank_id else None
+            bank = banks.first if not bank_id else layer and layer.bank
+            found, found_hits, found_blocks = await self._read_group(tx, bank, group)
+            if heading is not None and layer is not None and found:
+                texts.append((heading, render_heading(layer.name)))
+            texts += found.items()
+            hits += found_hits
+            blocks += found_blocks
+        if all(line[0] == LineKind.DAY for line, _ in texts):
+            texts.clear()  # what it stood before is gone
+        unfenced = "\n".join(text for _, text in texts)
+        text = fence_memory(unfenced) if texts else ""
+        shown_lines = tuple(line for line, _ in texts)
+        return rendered_addition(text, shown_lines, unfenced=unfenced, hits=hits, blocks=blocks)
+
+    async def _read_group(
+        self, tx: Tx, bank: Bank | None, lines: Sequence[LineKey]
+    ) -> tuple[dict[LineKey, str], list[Hit], Sequence[Block]]:
+        """Return the texts of the lines of one bank; without it, of those that no bank is needed for."""
+        texts: dict[LineKey, str] = {}
+        for line in lines:
+            if line[0] == LineKind.DAY:
+                texts[line] = render_day(date.fromisoformat(str(line[1])))
+            elif line[0] == LineKind.LEFT_OUT:
+                texts[line] = render_left_out(str(line[1]))
+        if bank is None or len(texts) == len(lines):
+            return texts, [], ()
         rows = [
             (_LAYERS[LineKind(kind)], cast("int", key), part, times)
             for kind, key, part, times in lines
             if LineKind(kind) in _LAYERS
         ]
-        blocks = [(cast("str", key), version) for kind, key, version, _ in lines if kind == LineKind.BLOCK]
         row_lines = await self._contexts.render_rows(tx, bank, rows)
-        block_rows = await self._contexts.read_blocks(tx, bank, blocks)
-        texts: dict[LineKey, str] = {}
+        blocks = await self._contexts.read_blocks(
+            tx, bank, [(cast("str", key), version) for kind, key, version, _ in lines if kind == LineKind.BLOCK]
+        )
         hits: list[Hit] = []
         for line in lines:
             kind, key, version = LineKind(line[0]), line[1], line[2]
-            if kind is LineKind.DAY:
-                texts[line] = render_day(date.fromisoformat(str(key)))
-            elif kind is LineKind.CHANGES:
+            if kind is LineKind.CHANGES:
                 texts[line] = render_changes(str(key))
             elif kind is LineKind.HINT:
                 answer = await tx.answers.get(bank.id, AnswerId(str(key)))
                 if answer is not None and answer.text:
                     texts[line] = render_hint(answer, reasoned=bool(version))
             elif kind is LineKind.BLOCK:
-                if (block := block_rows.get((str(key), version))) is not None:
+                if (block := blocks.get((str(key), version))) is not None:
                     texts[line] = render_block(block)
-            elif (row := row_lines.get((_LAYERS[kind], cast("int", key), version, line[3]))) is not None:
+            elif (
+                kind in _LAYERS
+                and (row := row_lines.get((_LAYERS[kind], cast("int", key), version, line[3]))) is not None
+            ):
                 is_whole = kind in _SHOWN.values() or (kind is LineKind.NEWER and len(row[0]) <= LONGEST_NEWER)
                 texts[line] = row[0] if is_whole else _render_part(kind, row[0])
                 hits += [row[1]] if is_whole else []
-        if all(line[0] == LineKind.DAY for line in texts):
-            texts.clear()  # what it stood before is gone
-        unfenced = "\n".join(texts.values())
-        text = fence_memory(unfenced) if texts else ""
-        return rendered_addition(text, tuple(texts), unfenced=unfenced, hits=hits, blocks=list(block_rows.values()))
+        return texts, hits, list(blocks.values())
 
-    async def render_stable(self, tx: Tx, bank: Bank, keys: tuple[BlockKey, ...]) -> tuple[str, Sequence[Block]]:
+    async def render_stable(self, tx: Tx, banks: BankLayers, keys: tuple[BlockKey, ...]) -> tuple[str, Sequence[Block]]:
         """Return the text for the system side of these versions of blocks, and the blocks."""
-        place = self._place(bank, keys)
+        place = self._place(banks, keys)
         rendered = self._stable.get(place)
-        if rendered is None:
-            blocks = list((await self._contexts.read_blocks(tx, bank, keys)).values())
-            rendered = self._stable[place] = render_stable_part(blocks), blocks
+        if rendered is not None:
+            return rendered
+        groups: list[tuple[str, Sequence[Block]]] = []
+        for bank_id, group in split_stable(keys):
+            layer = banks.find(bank_id) if bank_id else None
+            bank = banks.first if not bank_id else layer and layer.bank
+            blocks = [] if bank is None else list((await self._contexts.read_blocks(tx, bank, group)).values())
+            groups.append(("" if layer is None else layer.name, blocks))
+        rendered = self._stable[place] = (
+            render_layered_stable(groups), [block for _, blocks in groups for block in blocks]
+        )  # fmt: skip
         return rendered
+
+
+def split_by_bank(lines: Iterable[LineKey]) -> Iterator[tuple[LineKey | None, str, Sequence[LineKey]]]:
+    """Yield the lines of each bank with its heading and id; first, without both, those of an agent's first bank."""
+    heading: LineKey | None = None
+    group: list[LineKey] = []
+    for line in lines:
+        if line[0] == LineKind.BANK:
+            yield heading, "" if heading is None else str(heading[1]), group
+            heading, group = line, []
+        else:
+            group.append(line)
+    yield heading, "" if heading is None else str(heading[1]), group
+
+
+def stable_keys(banks: BankLayers, blocks: Iterable[Block]) -> tuple[BlockKey, ...]:
+    """Return what a conversation keeps of the blocks on its system side, which are in the order of the banks."""
+    keys: list[BlockKey] = []
+    bank_id = ""
+    for block in blocks:
+        if banks.layers and block.bank_id != bank_id:
+            bank_id = block.bank_id
+            keys.append((bank_id, 0))
+        keys.append((block.label, block.version))
+    return tuple(keys)
+
+
+def split_stable(keys: Iterable[BlockKey]) -> Iterator[tuple[str, Sequence[BlockKey]]]:
+    """Yield the versions of each bank's blocks with its id; first, without one, those of an agent's first bank."""
+    bank_id, group = "", list[BlockKey]()
+    for key in keys:
+        if key[1] == 0:
+            yield bank_id, group
+            bank_id, group = key[0], []
+        else:
+            group.append(key)
+    yield bank_id, group
 
 
 def _render_part(kind: LineKind, text: str) -> str:
@@ -346,98 +439,20 @@ def day_key(today: date) -> LineKey:
     return (LineKind.DAY.value, today.isoformat(), 0, 1)
 
 
-def known_blocks(additions: Iterable[Addition]) -> Collection[BlockKey]:
-    """Return the versions of blocks that earlier turns show."""
-    lines = (line for addition in additions for line in addition.lines)
-    return {(str(key), version) for kind, key, version, _ in lines if kind == LineKind.BLOCK}
+def bank_key(bank: Bank) -> LineKey:
+    return (LineKind.BANK.value, bank.id, 0, 1)
 
 
-REMEMBERED: Final = 1_000
-"""Banks with changes to report, about 200 bytes each."""
-_WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
-    ChangeKind.ADD_NOTE: ("note was added", "notes were added"),
-    ChangeKind.RETIRE_NOTE: ("note was retired", "notes were retired"),
-    ChangeKind.DEMOTE_EPISODE: ("statement counts less", "statements count less"),
-    ChangeKind.WRITE_BLOCK: ("block was rewritten", "blocks were rewritten"),
-    ChangeKind.FLAG: ("contradiction was found", "contradictions were found"),
-}
+def left_out_key(names: Sequence[str]) -> LineKey:
+    return (LineKind.LEFT_OUT.value, ", ".join(names), 0, 1)
 
 
-def render_changes(counts: str) -> str:
-    """Return the line that reports changes, such as `add_note=2 flag=1`."""
-    numbers = [(ChangeKind(kind), int(n)) for kind, _, n in (each.partition("=") for each in counts.split())]
-    parts = [f"{n} {_WORDS[kind][n > 1]}" for kind, n in numbers]
-    return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
-
-
-class ChangeNotice:
-    """Reports to an agent the changes by passes to its memory while it slept (SLEEP-62); a restart forgets them."""
-
-    def __init__(self, signals: Signals, sleeptime: SleeptimeService) -> None:
-        self._sleeptime = sleeptime
-        self._counts: BoundedDict[BankId, dict[str, int]] = BoundedDict(REMEMBERED)
-        signals.listen(TOPIC, self._on_pass_event)
-
-    def counts(self, bank: Bank) -> str:
-        """Return the changes to report, as `render_changes` takes them; empty if the bank's policy disables it."""
-        counts = self._counts.get(bank.id)
-        if counts is None or not self._sleeptime.policy(bank).tell:
-            return ""
-        return " ".join(f"{kind.value}={n}" for kind in ChangeKind if (n := counts.get(kind.value, 0)))
-
-    def mark_shown(self, bank: Bank, counts: str) -> None:
-        """Clear the reported changes; if more came since, the next line repeats them with the new ones."""
-        if counts == self.counts(bank):
-            del self._counts[bank.id]
-
-    def _on_pass_event(self, key: str, data: Mapping[str, object]) -> None:
-        counts = cast("Mapping[str, int]", data.get("counts", {}))
-        done = {kind.value: counts[kind.value] for kind in ChangeKind if counts.get(kind.value)}
-        if data["ended"] and done:
-            before = self._counts.get(BankId(key), {})
-            self._counts[BankId(key)] = {
-                kind_name: before.get(kind_name, 0) + done.get(kind_name, 0) for kind_name in {*before, *done}
-            }
-
-
-_UNCOUNTED: Final = "?"
-
-
-def notice_key(slept_seconds: float, woken_by: str, unread: int | None) -> str:
-    """Return what a conversation keeps of a notice: its numbers, and who woke the agent, with the cause.
-
-    `woken_by` is the actor of the change: a name, or a cause and a name (`mentioned by lead`).
-    """
-    cause, _, name = woken_by.rpartition(" by ")
-    who = f"{name} ({cause.replace('_', ' ')})" if cause else woken_by
-    return f"{slept_seconds:.0f} {_UNCOUNTED if unread is None else unread} {_plain_text(who)}"
-
-
-def render_wake_notice(key: str) -> str:
-    """Return the fenced line that tells a woken agent that its prompt is old (GATE-65).
-
-    It states the sleep time, who woke the agent, and the unread messages, if they are counted, and how to read them.
-    """
-    seconds, count, woken_by = key.split(" ", 2)
-    unread = None if count == _UNCOUNTED else int(count)
-    woken = f", woken by {woken_by}" if woken_by else ""
-    number = "there may be" if unread is None else unread
-    mail = (
-        "no unread messages"
-        if unread == 0
-        else f"{number} unread message{'s' if unread != 1 else ''}: call wait_for_message on the Circadia MCP server"
-    )
-    return f"<circadia-notice>You slept {_format_duration(float(seconds))}{woken}; {mail}.</circadia-notice>"
-
-
-def _format_duration(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def _plain_text(text: str) -> str:
-    """Return the text without characters that could end the fence or the line."""
-    printable = (character for character in visible_text(text) if character.isprintable() and character not in "<>")
-    return "".join(printable)[:100]
+def known_blocks(kept: KeptAdditions, additions: Iterable[Addition]) -> Mapping[BankId, Collection[BlockKey]]:
+    """Return the versions of blocks that earlier turns show, by bank."""
+    known: dict[BankId, set[BlockKey]] = {}
+    for addition in additions:
+        for _, bank_id, lines in split_by_bank(addition.lines):
+            known.setdefault(BankId(bank_id or kept.bank), set()).update(
+                (str(key), version) for kind, key, version, _ in lines if kind == LineKind.BLOCK
+            )
+    return known

@@ -31,7 +31,7 @@ from circadia.gateway.memory.injection import InjectedBody, Injection, without_m
 from circadia.gateway.payload.options import answer_arguments
 from circadia.gateway.payload.prompt import NewUtterance, RequestPrompt
 from circadia.ids import AgentId
-from circadia.memory.banks import USER, is_stranger
+from circadia.memory.banks import USER, has_shared_layers, is_stranger
 from circadia.memory.capture.attribution import Attribution
 from circadia.memory.capture.recorder import Exchange, ExchangeRecorder, Utterance
 from circadia.memory.redaction import redact
@@ -180,18 +180,19 @@ class CallMemory:
 
         `held` means that the call was written before a sleep. Its prompt is always read.
         """
-        policy, content = call.agent.policy, body.content
+        policy, content, stranger = call.agent.policy, body.content, is_stranger(call.agent.policy, turn.user)
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
-        if policy.bank is None or not (injects or keeps or wants_lookups(policy)) or is_stranger(policy, turn.user):
+        wants = injects and has_shared_layers(policy) if stranger else injects or keeps or wants_lookups(policy)
+        if policy.bank is None or not wants:
             return await self._prepare_without_memory(call, turn, content, held=held)
-        if not call.dialect.counts_tokens:
+        if not (call.dialect.counts_tokens or stranger):
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         pending, lookup, prompt, injected = None, None, None, InjectedBody(body=content)
         try:
-            prompt, question = await run_off_loop(content, partial(self._read_call, call, turn, body, held))
+            prompt, question = await run_off_loop(content, partial(self._read_call, call, turn, body, held, stranger))
             if prompt is None:
                 return PreparedCall(body=content)
-            pending = self._build_pending_turn(call, prompt, kept=keeps)
+            pending = self._build_pending_turn(call, prompt, kept=keeps and not stranger)
             # A client's call for a summary goes on with its conversation: it keeps what that has.
             goes_on = bool(prompt.chore) and injects and prompt.continues and bool(turn.conversation.additions)
             if pending.chore and not goes_on:
@@ -199,8 +200,7 @@ class CallMemory:
             self._contact.require_database()
             if injects or question is not None:
                 injected = await self._inject(call, turn, prompt, content, question)
-            lookup = injected.lookup
-            lookup = lookup and await self._injection.check_lookup(turn, lookup)
+            lookup = injected.lookup and await self._injection.check_lookup(turn, injected.lookup)
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
                 follow_up = CallFollowUp(pending_turn=pending, lookup=hit)
@@ -215,7 +215,7 @@ class CallMemory:
         if pending is not None and _brings_news(call, pending, lookup):
             self._exchanges.expect(id(turn), policy, turn.user)
         follow_up = CallFollowUp(
-            pending_turn=pending, used=injected.used, lookup=lookup, additions=injected.additions, shown=injected.texts
+            pending_turn=pending, uses=injected.uses, lookup=lookup, additions=injected.additions, shown=injected.texts
         )
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up, held=held)
@@ -273,7 +273,7 @@ class CallMemory:
         if pending is not None and not pending.chore:
             pending = replace(pending, chore=self._find_side_call(call, pending.question))  # its other call came later
         if answered:
-            self._uses.add(follow_up.used)
+            self._uses.add(*follow_up.uses)
             if lookup is not None and not (pending is not None and pending.chore):
                 self._record_lookup(lookup, hashes)
         if call.agent.policy.bank is not None:
@@ -298,12 +298,12 @@ class CallMemory:
         self._queue_exchange(call, turn.conversation.id, turn.user, utterances, pending, follow_up.shown)
 
     def _read_call(
-        self, call: ModelCall, turn: ConversationCall, body: CallBody, held: bool
+        self, call: ModelCall, turn: ConversationCall, body: CallBody, held: bool, stranger: bool
     ) -> tuple[RequestPrompt | None, CallQuestion | None]:
         """Return the prompt of a call, and its question if ready answers are looked up for it."""
         document, body.document = body.document, None
         prompt = call.dialect.prompt(body.content)
-        if prompt is None or prompt.chore:
+        if prompt is None or prompt.chore or stranger:
             return prompt, None
         conversation = turn.conversation.id
         load = partial(call.dialect.load, body.content) if document is None else lambda: document

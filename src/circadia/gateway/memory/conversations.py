@@ -78,7 +78,7 @@ class CallFollowUp:
     """Data for the sleep tier when the call has ended."""
 
     pending_turn: PendingTurn | None = None
-    used: BankUse | None = None
+    uses: Sequence[BankUse] = ()
     lookup: Lookup | None = None
     additions: str = ""
     """What the gateway has now added to the conversation's turns; empty if it added nothing."""

@@ -5,8 +5,9 @@ it, and is put there again in every later call (`additions.py`; MEM-13, MEM-15, 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from math import inf
 from typing import Final
@@ -19,11 +20,11 @@ from circadia.gateway.memory.additions import (
     TIMES,
     Addition,
     AdditionRenderer,
-    ChangeNotice,
     KeptAdditions,
     LineKey,
     LineKind,
     RenderedAddition,
+    bank_key,
     block_key,
     count_dropped,
     day_key,
@@ -31,17 +32,22 @@ from circadia.gateway.memory.additions import (
     find_superseded,
     hit_key,
     known_blocks,
-    render_changes,
+    left_out_key,
     rendered_addition,
+    stable_keys,
     text_hash,
 )
 from circadia.gateway.memory.conversations import ConversationCall
+from circadia.gateway.memory.notices import ChangeNotice, render_changes
 from circadia.gateway.payload.prompt import RequestPrompt
-from circadia.memory.context import Context, find_day, remaining_tokens
+from circadia.ids import BankId
+from circadia.memory.banks import BankLayers
+from circadia.memory.context import Context, Hit, find_day, remaining_tokens
+from circadia.memory.layers import build_layered_context, render_left_out
 from circadia.memory.search.index import Question
 from circadia.memory.search.metadata_filter import MATCHES_NOTHING, Condition, parse_filter
 from circadia.memory.services import MemoryServices
-from circadia.memory.uses import BankUse, build_use
+from circadia.memory.uses import BankUse, build_uses
 from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -60,7 +66,7 @@ _SEARCHED_CHARS: Final = 2_000
 @fast_record
 class InjectedBody:
     body: bytes
-    used: BankUse | None = None
+    uses: Sequence[BankUse] = ()
     lookup: Lookup | None = None
     """What the call gets of the ready answers; with a hit nothing is injected."""
     change_notice: tuple[Bank, str] | None = None
@@ -109,7 +115,7 @@ class _InjectionRequest:
 
 @fast_record
 class _InjectionResult:
-    bank: Bank
+    banks: BankLayers
     context: Context | None
     """None if none was wanted."""
     lookup: Lookup | None
@@ -174,7 +180,7 @@ class Injection:
         return self._build_body(request, result, body)
 
     def _build_body(self, request: _InjectionRequest, result: _InjectionResult, body: bytes) -> InjectedBody:
-        call, kept, prompt, bank, new = request.call, request.kept, request.prompt, result.bank, result.new
+        call, kept, prompt, banks, new = request.call, request.kept, request.prompt, result.banks, result.new
         sent, dropped = list(result.sent), 0
         if new is not None:
             tokens = inf if request.is_stored else TIMES * call.agent.policy.fitting_tokens
@@ -197,24 +203,25 @@ class Injection:
             turns.append(Addition(at=prompt.turn, mark=mark, lines=new.lines, shown=new.shown))
         elif request.current is not None and not request.current.lines:
             turns.append(request.current)
+        corrected = {bank.id: kept.demotions_of(bank) if new is None else bank.demotions for bank in banks.banks}
+        first_id = BankId("") if banks.first is None else banks.first.id
         additions = KeptAdditions(
-            bank=bank.id, demotions=kept.demotions if new is None and kept.bank == bank.id else bank.demotions,
-            stable=tuple((block.label, block.version) for block in result.blocks),
-            stable_shown=text_hash(result.stable), turns=tuple(turns),
+            bank=first_id, demotions=corrected.pop(first_id, 0), layers=tuple(corrected.items()),
+            stable=stable_keys(banks, result.blocks), stable_shown=text_hash(result.stable), turns=tuple(turns),
         ).encode()  # fmt: skip
         newest = new or next((rendered for each, rendered in sent if each is request.current), None)
         hits, blocks = ((), ()) if newest is None else (newest.hits, newest.blocks)
         earlier = [each for each in result.sent if each[0] is not request.current]
-        use = build_use(
-            bank, call.agent.id, hits, [*result.blocks, *blocks], known=_known_texts(prompt, earlier),
+        uses = build_uses(
+            banks.banks, call.agent.id, hits, [*result.blocks, *blocks], known=_known_texts(prompt, earlier),
             upstream=call.provider.upstream.name, model=call.request.model,
         )  # fmt: skip
         changes = next((str(line[1]) for line in request.first if new and line[0] == LineKind.CHANGES), "")
         is_plain = not result.stable and not any(text for _, text in shown)
         return InjectedBody(
             body=body if is_plain else prompt.with_additions(result.stable, shown), stable=result.stable, shown=shown,
-            used=use, lookup=result.lookup, change_notice=(bank, changes) if changes else None, additions=additions,
-            breaks=_find_breaks(request, result, dropped),
+            uses=uses, lookup=result.lookup, additions=additions, breaks=_find_breaks(request, result, dropped),
+            change_notice=(banks.first, changes) if changes and banks.first is not None else None,
         )  # fmt: skip
 
     def mark_sent(self, injected: InjectedBody) -> None:
@@ -229,13 +236,14 @@ class Injection:
         if lookup.outcome is LookupOutcome.HIT or not await self._resolver.says_same(lookup):
             return lookup
         async with asyncio.timeout(AGAIN_SECONDS), self._store.begin_read() as tx:
-            bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user)
-            again = None if bank is None else await self._resolver.look_up(tx, bank, lookup.question)
+            banks = await self._memory.banks.resolve_layers(tx, turn.agent.policy, turn.user)
+            again = None if banks.first is None else await self._resolver.look_up(tx, banks, lookup.question)
         return lookup if again is None or again.outcome is not LookupOutcome.HIT else again
 
     async def _read_result(self, wanted: _InjectionRequest) -> _InjectionResult | None:
-        retrieval, whose = self._memory.retrieval, (wanted.call.agent.policy.bank, wanted.turn.user)
-        if not (wanted.wants_fitting and wanted.call.agent.policy.inject):
+        policy = wanted.call.agent.policy
+        retrieval, whose = self._memory.retrieval, (policy.bank, policy.banks, wanted.turn.user)
+        if not (wanted.wants_fitting and policy.inject):
             return await retrieval.glances.run_read(self._store, whose, lambda tx: self._build_result(wanted, tx, None))
         build, question = partial(self._build_result, wanted), _shorten_question(wanted.prompt.question)
         return await retrieval.run_question(
@@ -248,63 +256,112 @@ class Injection:
     ) -> _InjectionResult | None:
         """Look up a ready answer, and build a context unless it is served; may run twice for a call."""
         policy, kept = request.turn.agent.policy, request.kept
-        bank = await self._memory.banks.resolve_bound_bank(tx, policy, request.turn.user)
-        if bank is None:
+        banks = await self._memory.banks.resolve_layers(tx, policy, request.turn.user)
+        if banks.first is None and not banks.layers:
             return None
-        lookup = None if request.question is None else await self._resolver.look_up(tx, bank, request.question)
+        asked = None if banks.first is None else request.question
+        lookup = None if asked is None else await self._resolver.look_up(tx, banks, asked)
         if lookup is not None and lookup.outcome is LookupOutcome.HIT:
-            return _InjectionResult(bank=bank, context=None, lookup=lookup)
+            return _InjectionResult(banks=banks, context=None, lookup=lookup)
         if not policy.inject:
-            return _InjectionResult(bank=bank, context=None, lookup=None if lookup is None else as_miss(lookup))
+            return _InjectionResult(banks=banks, context=None, lookup=None if lookup is None else as_miss(lookup))
         sent: list[tuple[Addition, RenderedAddition]] = []
-        if kept.bank == bank.id:
+        if kept.is_of(banks.first):
             turns = kept.turns if request.is_stored else kept.sent(request.prompt)
-            sent = [(each, await self._renderer.render(tx, bank, each.lines)) for each in turns]
-        first, lookup = await self._find_first_lines(request, tx, bank, lookup, sent)
-        before = await self._renderer.render(tx, bank, first)
+            sent = [(each, await self._renderer.render(tx, banks, each.lines)) for each in turns]
         if question is not None:
             question = replace(question, where=request.where)
-        today = find_day(question, request.turn.agent.coordination.zone)
-        if today is not None and any(day_key(today) in each.lines for each, _ in sent):
-            today = None
-        context = await self._memory.contexts.build(
-            tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
-            known=_known_texts(request.prompt, sent).union(before.texts), first=before.unfenced,
-            known_blocks=known_blocks(each for each, _ in sent), today=today,
-        )  # fmt: skip
+        first, lookup = await self._find_first_lines(request, tx, banks, lookup, sent)
+        before = await self._renderer.render(tx, banks, first)
+        new, context = await self._build_context(request, tx, banks, question, before, sent)
         stable, blocks = context.stable, [block for block in context.blocks if block.pinned]
+        is_new: bool = question is not None
         if question is None:
             is_same_turn = request.current is not None or request.is_stored or bool(request.prompt.chore)
-            keys = tuple((block.label, block.version) for block in blocks)
-            if is_same_turn and kept.bank == bank.id and kept.stable != keys:
-                stable, blocks = await self._renderer.render_stable(tx, bank, kept.stable)
+            if is_same_turn and kept.is_of(banks.first) and kept.stable != stable_keys(banks, blocks):
+                stable, blocks = await self._renderer.render_stable(tx, banks, kept.stable)
             is_new = request.current is None and request.prompt.turn >= 0 and not request.prompt.chore
-            return _InjectionResult(
-                bank=bank, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent,
-                new=before if is_new else None,
-            )  # fmt: skip
+        return _InjectionResult(
+            banks=banks, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent,
+            new=new if is_new else None,
+        )  # fmt: skip
+
+    async def _build_context(
+        self, request: _InjectionRequest, tx: Tx, banks: BankLayers, question: Question | None,
+        before: RenderedAddition, sent: Sequence[tuple[Addition, RenderedAddition]],
+    ) -> tuple[RenderedAddition, Context]:  # fmt: skip
+        """Return what is added to the newest turn, with the lines `before` in front, and the context that it is of."""
+        policy, today = request.turn.agent.policy, find_day(question, request.turn.agent.coordination.zone)
+        if today is not None and any(day_key(today) in each.lines for each, _ in sent):
+            today = None
+        known = _known_texts(request.prompt, sent).union(before.texts)
+        blocks_of = known_blocks(request.kept, (each for each, _ in sent))
+        if banks.layers:
+            return await self._build_layered_context(request, tx, banks, question, before, sent, known, today)
+        assert banks.first is not None
+        context = await self._memory.contexts.build(
+            tx, banks.first, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
+            known=known, first=before.unfenced, known_blocks=blocks_of.get(banks.first.id, ()), today=today,
+        )  # fmt: skip
         fitting = [block for block in context.blocks if not block.pinned]
         new = before
         if fitting or context.hits:
             day = () if today is None else (day_key(today),)
             lines = (*day, *before.lines, *map(block_key, fitting), *map(hit_key, context.hits))
             new = rendered_addition(context.fitting, lines, hits=context.hits, blocks=fitting)
-        self._renderer.keep(bank, new)
-        return _InjectionResult(
-            bank=bank, context=context, lookup=lookup, stable=stable, blocks=blocks, sent=sent, new=new
-        )
+        if question is not None:
+            self._renderer.keep(banks, new)
+        return new, context
+
+    async def _build_layered_context(
+        self, request: _InjectionRequest, tx: Tx, banks: BankLayers, question: Question | None,
+        before: RenderedAddition, sent: Sequence[tuple[Addition, RenderedAddition]], known: frozenset[str],
+        today: date | None,
+    ) -> tuple[RenderedAddition, Context]:  # fmt: skip
+        """Do the same with several banks, each under its name; one that is not there is named once."""
+        policy, kept, first = request.turn.agent.policy, request.kept, before.unfenced
+        left_out: tuple[LineKey, ...] = (left_out_key(banks.left_out),) if banks.left_out and question else ()
+        if left_out and any(left_out[0] in each.lines for each, _ in sent):
+            left_out = ()
+        if left_out:
+            first = "\n".join(filter(None, (render_left_out(str(left_out[0][1])), first)))
+        corrections: dict[BankId, RenderedAddition] = {}
+        for bank in banks.others if question is not None else ():
+            lines = await find_superseded(tx, bank, kept.demotions_of(bank), _hits(sent))
+            if lines:
+                corrections[bank.id] = await self._renderer.render(tx, banks, (bank_key(bank), *lines))
+        context = await build_layered_context(
+            self._memory.contexts, tx, banks.layers, question, stable_tokens=policy.stable_tokens,
+            fitting_tokens=policy.fitting_tokens, known=known, first=first, today=today,
+            known_blocks=known_blocks(kept, (each for each, _ in sent)),
+            first_of={bank_id: each.unfenced.partition("\n")[2] for bank_id, each in corrections.items()},
+        )  # fmt: skip
+        if question is None:
+            return before, context
+        day = (day_key(today),) if today is not None and context.lines else ()
+        lines = [*day, *left_out, *before.lines]
+        for each in context.lines:
+            said = corrections[each.bank.id].lines[1:] if each.bank.id in corrections else ()
+            lines += (bank_key(each.bank), *said, *map(block_key, each.part.blocks), *map(hit_key, each.part.hits))
+        fitting = [block for each in context.lines for block in each.part.blocks]
+        new = rendered_addition(context.fitting, tuple(lines), hits=context.hits, blocks=fitting)
+        self._renderer.keep(banks, new)
+        return new, context
 
     async def _find_first_lines(
         self,
         request: _InjectionRequest,
         tx: Tx,
-        bank: Bank,
+        banks: BankLayers,
         lookup: Lookup | None,
         sent: Sequence[tuple[Addition, RenderedAddition]],
     ) -> tuple[tuple[LineKey, ...], Lookup | None]:
         """Return what comes first (changes, a hint, corrections), and the lookup, which is a miss without a hint."""
         if not request.wants_fitting:
             return (), None if lookup is None else as_miss(lookup)
+        bank = banks.first
+        if bank is None:
+            return (), None
         if not request.first and request.call.route.generates and (changes := self._change_notice.counts(bank)):
             request.first.append((LineKind.CHANGES.value, changes, 0, 1))  # once, though this may run twice
         lines = list(request.first)
@@ -314,15 +371,14 @@ class Injection:
         newer: list[LineKey] = []
         if hint is not None and lookup is not None and lookup.found.newer:  # the answer does not know this turn
             newer = [(LineKind.NEWER.value, lookup.found.newer, 0, 1)]
-            said = await self._renderer.render(tx, bank, tuple(newer))
+            said = await self._renderer.render(tx, banks, tuple(newer))
             if not _known_texts(request.prompt, sent).isdisjoint(said.texts):
                 newer = []
             elif said.tokens > room:
                 hint = None
         if hint is not None:
             lines += [(LineKind.HINT.value, hint[0], int(hint[1]), 1), *newer]
-        hits = [hit for _, rendered in sent for hit in rendered.hits]
-        lines += await find_superseded(tx, bank, request.kept.demotions, hits)
+        lines += await find_superseded(tx, bank, request.kept.demotions_of(bank), _hits(sent))
         return tuple(lines), lookup if lookup is None or hint is not None else as_miss(lookup)
 
     async def _create_bank(self, turn: ConversationCall, question: CallQuestion) -> _InjectionResult | None:
@@ -330,9 +386,9 @@ class Injection:
             bank = await self._memory.banks.resolve_bound_bank(tx, turn.agent.policy, turn.user, make=True)
             if bank is None:
                 return None
-            return _InjectionResult(
-                bank=bank, context=None, lookup=as_miss(await self._resolver.look_up(tx, bank, question))
-            )
+            banks = BankLayers(first=bank)
+            lookup = as_miss(await self._resolver.look_up(tx, banks, question))
+            return _InjectionResult(banks=banks, context=None, lookup=lookup)
 
 
 def _read_filter(call: ModelCall) -> Sequence[Condition]:
@@ -349,6 +405,10 @@ def _known_texts(prompt: RequestPrompt, sent: Sequence[tuple[Addition, RenderedA
     return prompt.texts.union(*(rendered.texts for _, rendered in sent))
 
 
+def _hits(sent: Iterable[tuple[Addition, RenderedAddition]]) -> Sequence[Hit]:
+    return [hit for _, rendered in sent for hit in rendered.hits]
+
+
 def _find_breaks(request: _InjectionRequest, result: _InjectionResult, dropped: int) -> Sequence[tuple[str, int]]:
     """Return why and by how many bytes a provider reads again what the call before has sent."""
     prompt, kept = request.prompt, request.kept
@@ -357,10 +417,10 @@ def _find_breaks(request: _InjectionRequest, result: _InjectionResult, dropped: 
     if not request.turn.conversation.additions:
         return [("lookup", prompt.size_from(prompt.system))]
     breaks: list[tuple[str, int]] = []
-    if kept.bank != result.bank.id:
+    if not kept.is_of(result.banks.first):
         breaks.append(("rights" if kept.bank else "form", prompt.size_from(prompt.system)))
     elif kept.stable_shown != text_hash(result.stable):
-        same = kept.stable == tuple((block.label, block.version) for block in result.blocks)
+        same = kept.stable == stable_keys(result.banks, result.blocks)
         breaks.append(("forgotten" if same else "blocks", prompt.size_from(prompt.system)))
     if dropped:
         breaks.append(("budget", prompt.size_from(prompt.slot(result.sent[0][0].at))))

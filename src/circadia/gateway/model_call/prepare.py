@@ -15,9 +15,10 @@ from circadia.gateway.accounting.budget import require_model
 from circadia.gateway.calls.headers import bearer
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.hold.bodies import CallBody, run_off_loop
-from circadia.gateway.memory.additions import keep_notice, notice_key, render_wake_notice
+from circadia.gateway.memory.additions import keep_notice
 from circadia.gateway.memory.call_memory import CallMemory
 from circadia.gateway.memory.conversations import ConversationCall, PreparedCall, Turns, apply_memory_header
+from circadia.gateway.memory.notices import notice_key, render_wake_notice
 from circadia.gateway.model_call.hold import Admission
 from circadia.gateway.model_call.record import Ledger, LedgerEntry
 from circadia.gateway.model_call.send import RelayedCall

@@ -113,7 +113,7 @@ async def send_call(relayed: RelayedCall, body: CallBody) -> tuple[ProviderRespo
         call = relayed.call
         _logger.warning("a call of %r is too long for its model with memory, and goes without", call.agent.reference)
         relayed.is_too_long = True
-        relayed.follow_up = replace(relayed.follow_up, used=None, lookup=None, additions="")
+        relayed.follow_up = replace(relayed.follow_up, uses=(), lookup=None, additions="")
         answer.close()
         plain = await run_off_loop(body.content, partial(_with_notice, call.dialect, body.content, relayed.notice))
         answer, whole = await _send(relayed, plain)

@@ -10,7 +10,7 @@ from circadia.caches import BoundedDict
 from circadia.characters import fold_text
 from circadia.clock import Clock, TimeSlice
 from circadia.ids import BankId, EpisodeId
-from circadia.memory.banks import BankService
+from circadia.memory.banks import BankService, needs_user
 from circadia.memory.capture.harness import SILENCE
 from circadia.memory.capture.importance import importance, is_content
 from circadia.memory.context import strip_fences
@@ -245,7 +245,7 @@ class ExchangeRecorder:
 
 
 def _whose(exchange: Exchange) -> _Whose:
-    return exchange.policy.bank, exchange.policy.multi_user, exchange.user
+    return exchange.policy.bank, needs_user(exchange.policy), exchange.user
 
 
 def _skip_reason(bank: Bank, said: Utterance) -> str | None:

@@ -84,6 +84,10 @@ class SearchHit:
     scored: ScoredRow
 
     @property
+    def bank(self) -> BankId:
+        return self.item.bank_id
+
+    @property
     def passage(self) -> Passage | None:
         """Return the passage that was found; None if the text is not split."""
         return find_passage(self.item, self.scored.passage) if isinstance(self.item, Episode) else None

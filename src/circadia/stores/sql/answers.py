@@ -40,6 +40,7 @@ _COLUMNS: Final = tuple(column.name for column in answers.c)
 
 
 def _dump_basis(basis: AnswerBasis) -> Mapping[str, object]:
+    layers = {"layers": dict(basis.layers)} if basis.layers else {}
     return {
         "blocks": dict(basis.blocks),
         "shown": list(basis.shown),
@@ -47,6 +48,7 @@ def _dump_basis(basis: AnswerBasis) -> Mapping[str, object]:
         "episodes": {str(number): weight for number, weight in basis.episodes.items()},
         "heads": list(basis.heads),
         "generation": basis.generation,
+        **layers,
     }
 
 
@@ -58,6 +60,7 @@ def _load_basis(kept: Mapping[str, Any]) -> AnswerBasis:
         episodes={int(number): weight for number, weight in kept["episodes"].items()},
         heads=BankHeads(*kept["heads"]),
         generation=kept["generation"],
+        layers=kept.get("layers", {}),
     )
 
 

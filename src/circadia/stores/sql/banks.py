@@ -15,6 +15,7 @@ from sqlalchemy import (
     Label,
     Row,
     Table,
+    and_,
     bindparam,
     case,
     delete,
@@ -48,6 +49,7 @@ from circadia.stores.sql.memory_tables import (
     removals,
 )
 from circadia.stores.sql.noun import NamesNear, Noun, where_given
+from circadia.stores.sql.promotions import promotions
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import number_of
 from circadia.stores.sql.searchable import (
@@ -158,11 +160,26 @@ _GET = Statement(select(banks).where(_IS))
 _BY_NAME = Statement(select(banks).where(_IS_NAMED))
 _OF_USER = Statement(select(banks).where(*_IS_OF_USER))
 # A reader usually searches the bank next, and needs to know what is new.
+_CACHED_LISTS: Final = 64
+"""Numbers of names and templates that agents bind together."""
 _WITH_HEADS = {
     _GET: Statement(select(banks, *HEADS).where(_IS)),
     _BY_NAME: Statement(select(banks, *HEADS).where(_IS_NAMED)),
     _OF_USER: Statement(select(banks, *HEADS).where(*_IS_OF_USER)),
 }
+
+
+@lru_cache(maxsize=_CACHED_LISTS)
+def _select_layers(names: int, templates: int) -> Statement[Any]:
+    """Select the banks of so many names and, of so many templates, those of one end user, with their heads."""
+    is_named = [banks.c.name == bindparam(f"name{number}") for number in range(names)]
+    is_of_user = [
+        and_(banks.c.template == bindparam(f"template{number}"), banks.c.end_user == bindparam("person"))
+        for number in range(templates)
+    ]
+    return Statement(select(banks, *HEADS).where(or_(*is_named, *is_of_user)))
+
+
 _SAVE = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values({name: bindparam(f"new_{name}") for name in _SETTINGS}),
     [*(f"new_{name}" for name in _SETTINGS), "key"],
@@ -225,7 +242,17 @@ def _delete_children_page(child: Table, parent_id: Column[Any], parent: Table) -
 _REMOVE_CHILDREN: Final = tuple(_delete_children_page(*each) for each in _OF_NOTES)
 _REMOVE: Final = tuple(
     _delete_page(table)
-    for table in (notes, episodes, forgotten_episodes, removals, blocks, next_checks, *_OF_SLEEP, *_OF_ANSWERS)
+    for table in (
+        notes,
+        episodes,
+        forgotten_episodes,
+        promotions,
+        removals,
+        blocks,
+        next_checks,
+        *_OF_SLEEP,
+        *_OF_ANSWERS,
+    )
 )
 _REMOVE_BANK: Final = Statement(delete(banks).where(banks.c.id == bindparam("bank")))
 _SHORT_PAGE: Final = 100
@@ -270,6 +297,16 @@ class Banks(Noun):
     async def get_by_end_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank that this person has from the template."""
         return await self._read(_OF_USER, {"of_template": template, "person": end_user})
+
+    async def find_layers(self, names: Sequence[str], templates: Sequence[str], end_user: str) -> Sequence[Bank]:
+        """Return the banks of these names, and this person's from the templates, by one statement of a read block."""
+        values: dict[str, object] = {f"name{at}": name for at, name in enumerate(names)}
+        values |= {f"template{at}": name for at, name in enumerate(templates)} | {"person": end_user}
+        statement = _select_layers(len(names), len(templates))
+        rows = await self._run(lambda connection: statement.all(connection, values), short=True, single="read")
+        if self._steady:
+            self._heads |= {row.id: row for row in rows}
+        return [_read_bank(row) for row in rows]
 
     async def names_near(self, name: str) -> Sequence[str]:
         """Return a few names that are alphabetically near this one."""

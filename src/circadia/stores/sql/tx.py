@@ -27,6 +27,7 @@ from circadia.stores.sql.messages import Messages
 from circadia.stores.sql.notes import Notes
 from circadia.stores.sql.overview import DueWorks, Overviews
 from circadia.stores.sql.passes import Passes
+from circadia.stores.sql.promotions import Promotions
 from circadia.stores.sql.provenances import Provenances
 from circadia.stores.sql.pulses import Pulses
 from circadia.stores.sql.readers import ReadBlock
@@ -84,6 +85,7 @@ class Tx:
     episodes = _Noun(Episodes)
     forgotten_episodes = _Noun(ForgottenEpisodes)
     notes = _Noun(Notes)
+    promotions = _Noun(Promotions)
     blocks = _Noun(Blocks)
     answers = _Noun(Answers)
     answer_uses = _Noun(AnswerUses)
