@@ -14,6 +14,8 @@ import pytest_asyncio
 from circadia.clock import SystemClock
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.folder_edits import FolderAnswer
+from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
+from circadia.sleeptime.operations.contradictions import ComparisonAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run, started
@@ -25,7 +27,10 @@ SAID = "The staging database of the project Heron moved to port 5499 on 2026-11-
 
 def answer(request: dict[str, Any]) -> str:
     prompt = prompt_of(request)
-    output = ClaimVerdicts if re.search("^## Claims", prompt.data, re.M) else FolderAnswer
+    output = FolderAnswer if "## File " in prompt.data else ConsolidationAnswer
+    output = ClaimVerdicts if re.search("^## Claims", prompt.data, re.M) else output
+    if output is ConsolidationAnswer and "## Said now" not in prompt.data:  # another operation, of a pass over a bank
+        return ComparisonAnswer(found=[]).model_dump_json()
     return FactScript({"staging database": MOVED})(prompt, output).model_dump_json()
 
 

@@ -31,7 +31,10 @@ _AGENTS = Path(__file__).with_name("agents") / "node_modules" / ".bin"
 _MEMORY_AGENTS = Path(__file__).with_name("memory_agents") / "node_modules"
 SAID = "Heron's staging database is on port 5499 since 2026-11-26."
 FACT = "Heron's staging database is on port 5499 since 2026-11-26."
-TOPIC = "---\nname: heron\ndescription: Ports of Heron\nmetadata:\n  type: project\n---\n\nHeron's staging database is on port 5433.\n"
+TOPIC = (
+    "---\nname: heron\ndescription: Ports of Heron\nmetadata:\n  type: project\n---\n\n"
+    "Heron's staging database is on port 5433.\n"
+)
 
 
 class Machine:
@@ -205,6 +208,8 @@ async def test_the_next_session_of_a_real_agent_has_what_a_dream_has_written(tmp
             assert git(folder, "log", "-1", "--format=%s").startswith("Dream: ")
             at.write(folder / "system" / "human.md", "---\ndescription: The person\n---\n\nAnn.\n")
             commit(folder)
+        if name == "codex":
+            assert git(folder, "log", "--format=%s", "--grep=^Dream: ") == "", "its repository is Codex's own"
         if name == "openclaw":
             log = folder / "memory" / "2026-11-20.md"
             assert log.read_text("utf-8") == "- Heron's staging database is on port 5433.\n"

@@ -12,9 +12,12 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def links() -> Iterator[tuple[Path, str, Path, str]]:
-    """Yield each link to a file of the repository: its page, as it is written, the file, and the heading."""
+    """Yield each link to a file of the repository: its page, as it is written, the file, and the heading.
+
+    A diff shows the links of other folders.
+    """
     for page in pages():
-        for written in LINK.findall(page.read_text("utf-8")):
+        for written in LINK.findall(re.sub(r"(?s)```diff\n.*?```", "", page.read_text("utf-8"))):
             if "://" not in written:
                 file, _, heading = written.partition("#")
                 yield page, written, (page.parent / file).resolve() if file else page, heading

@@ -87,7 +87,7 @@ async def test_a_dream_over_a_folder_is_asked_for_looked_at_accepted_and_undone(
         assert (shown["status"], shown["error"], shown["mode"]) == ("completed", None, "propose")
         assert shown["inputs"] == [APP]
         assert Path(shown["outputs"][0]["name"]).is_dir()
-        assert shown["usage"]["calls"] == 3
+        assert shown["usage"]["calls"] == 2
         assert shown["report"]["replaced"] == 1
         assert stand.contents() == before
         assert f"+- {MOVED}" in (await at.rest("GET", f"/dreams/{dream}/diff"))[1]["diff"]
@@ -201,6 +201,26 @@ async def test_sessions_of_one_project_are_read(stand: DreamStand) -> None:
         shown = await ended(at, await begun(at))
         assert (shown["status"], "several projects" in shown["error"]["message"]) == ("failed", True)
     async with dreaming(stand, project=str(stand.project)) as at:
+        assert (await ended(at, await begun(at)))["report"]["sessions"] == 1
+
+
+@pytest.mark.spec("DREAM-41")
+@pytest.mark.setting("dreams.programs", "dreams.repository")
+async def test_sessions_of_programs_and_a_whole_repository_are_read_where_the_settings_say_so(
+    stand: DreamStand,
+) -> None:
+    stand.session("s1", SAID, entrypoint="sdk-cli")
+    (stand.root / ".git").mkdir()
+    (stand.root / "MEMORY.md").unlink()
+    (stand.root / ".circadia" / "dream.json").unlink()
+    (stand.root / ".circadia" / ".gitignore").unlink()
+    (stand.root / ".circadia").rmdir()
+    async with dreaming(stand) as at:
+        shown = await ended(at, await begun(at))
+        assert (shown["status"], "--repository" in shown["error"]["message"]) == ("failed", True)
+    async with dreaming(stand, repository=True) as at:
+        assert (await ended(at, await begun(at)))["report"]["sessions"] == 0
+    async with dreaming(stand, repository=True, programs=True) as at:
         assert (await ended(at, await begun(at)))["report"]["sessions"] == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from circadia.ids import AgentId, BankId, CallId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.memory.context import Context, excerpt_tokens
-from circadia.memory.uses import BankUse, UseQueue, build_use
+from circadia.memory.uses import BankUse, UseQueue, build_uses
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
 from circadia.records.change import ChangeKind
@@ -123,9 +123,9 @@ async def test_a_context_notes_what_stands_in_it_and_a_rewritten_block_saves_the
     context = await asked(stand, "Where is the flat?")
     shown = {hit.scored.number for hit in context.hits if hit.scored.layer is Layer.EPISODES}
     assert shown == {each.number for each in said}
-    stand.memory.uses.add(build_use(stand.bank, ANN, context.hits, context.blocks))
+    stand.memory.uses.add(*build_uses([stand.bank], ANN, context.hits, context.blocks))
     context = await asked(stand, "", fitting=0)
-    stand.memory.uses.add(build_use(stand.bank, ANN, context.hits, context.blocks))
+    stand.memory.uses.add(*build_uses([stand.bank], ANN, context.hits, context.blocks))
     await savings(stand).step()
     by = {each.operation: each for each in await gains(stand)}
     assert (by["consolidate"].uses, by["consolidate"].saved_tokens) == (1, 0), "its evidence stands beside it"
@@ -249,7 +249,7 @@ async def test_a_ledger_that_cannot_tell_seconds_tells_none(stand: Stand) -> Non
 
 async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(stand: Stand) -> None:
     uses = UseQueue()
-    uses.add(build_use(stand.bank, ANN, ()))
+    uses.add(*build_uses([stand.bank], ANN, ()))
     assert not uses.drain(), "nothing stood in it"
     use = BankUse(
         bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[1], episodes=(), blocks=(), known=()
@@ -289,4 +289,4 @@ async def test_an_answer_of_episodes_alone_is_not_noted(stand: Stand) -> None:
     await stand.said("I live in Porto.")
     context = await asked(stand, "Porto")
     assert context.hits
-    assert build_use(stand.bank, ANN, context.hits, known=["a long history"]) is None
+    assert not build_uses([stand.bank], ANN, context.hits, known=["a long history"])

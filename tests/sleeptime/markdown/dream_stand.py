@@ -20,6 +20,7 @@ from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.folder_edits import EntryDrop, EntryEdit, FolderAnswer
 from circadia.sleeptime.markdown.sessions import SessionIntake
+from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.scripted_model import ScriptedChatModel
 
@@ -48,6 +49,8 @@ class FactScript:
                     new = {} if old else {"file": self.file, "description": "What was said in sessions"}
                     edits.append(EntryEdit(text=text, ids=ids, replaces=old, **new))
             return FolderAnswer(edits=edits)
+        if output is ConsolidationAnswer:  # of a bank, not a folder
+            return ConsolidationAnswer(notes=[])
         assert output is ClaimVerdicts
         claims = re.findall(r"^(c\d+)", prompt.data, re.M)
         return ClaimVerdicts(verdicts=[ClaimVerdict(id=key, verdict="said") for key in claims])

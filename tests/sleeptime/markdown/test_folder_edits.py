@@ -193,7 +193,9 @@ async def test_what_was_refused_or_changed_meanwhile_is_in_the_report_the_diff_a
     assert "four spaces" not in stand.read("style.md")
     meanwhile = "'Ann indents with four spaces.': what it replaces was changed or removed meanwhile"
     assert any(meanwhile in text for text in accepted.left_out)
-    assert f"# not written: {meanwhile}" in history.show_diff(stand.root, accepted.id)
+    shown = history.show_diff(stand.root, accepted.id)
+    assert f"# not written: {meanwhile}" in shown
+    assert "# not written: 'Ann has 4711 books.'" in shown, "what was refused before a person accepted the rest"
     assert any(meanwhile in line for line in read_diary(stand.root))
     assert any("'4711' is in no source" in line for line in read_diary(stand.root))
 

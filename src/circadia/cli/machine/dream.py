@@ -41,13 +41,12 @@ CONSENT: Final = (
 app = typer.Typer(cls=NounGroup)
 
 
-def _find_folder(context: typer.Context, path: Path) -> Path:
-    return find_memory_folder(path, os.environ, repository=bool(context.params.get("repository")))
+def _find_folder(path: Path, repository: bool = False) -> Path:
+    return find_memory_folder(path, os.environ, repository=repository)
 
 
 Repository = Annotated[
-    bool,
-    typer.Option("--repository", is_eager=True, help="DIR is a repository all of whose Markdown files are memory."),
+    bool, typer.Option("--repository", help="DIR is a repository all of whose Markdown files are memory.")
 ]
 Programs = Annotated[
     bool, typer.Option("--programs", help="Read sessions of `claude -p`, `codex exec` and SDKs too, as a person's.")
@@ -57,7 +56,6 @@ Folder = Annotated[
     typer.Argument(
         metavar="DIR",
         help="Memory folder: an index `MEMORY.md` and topic files; or a project that Claude Code keeps one for.",
-        callback=_find_folder,
     ),
 ]
 Transcripts = Annotated[
@@ -94,6 +92,7 @@ def dream(
     as_json: AsJson = False,
 ) -> Output:
     """Consolidate a coding agent's Markdown memory from its sessions. The first dream of a folder proposes."""
+    folder = _find_folder(folder, repository)
     _require_consent(folder, yes, as_json)
     state = load_state(folder)
     chosen = mode or state.mode
@@ -109,7 +108,8 @@ def status(
     folder: Folder, transcripts: Transcripts = None, project: Project = None, programs: Programs = False,
     repository: Repository = False, config: Config = None,
 ) -> Output:  # fmt: skip
-    """Show when the last dream was, what the next one waits for, what it will read, and about what it will cost."""
+    """Show when a dream begins by itself, what it does if you begin one, what it will read, and what it will cost."""
+    folder = _find_folder(folder, repository)
     clock = SystemClock()
     intake = _intake(folder, transcripts, project, programs)
 
@@ -164,6 +164,7 @@ def watch(
     yes: Yes = False,
 ) -> None:
     """Dream whenever there are five new sessions and a day has passed, until Ctrl-C or SIGTERM."""
+    folder = _find_folder(folder, repository)
     _require_consent(folder, yes, False)
     clock = SystemClock()
     intake = _intake(folder, transcripts, project, programs)
@@ -185,12 +186,14 @@ def watch(
 @app.command(epilog="Example: circadia dream accept ~/.claude/projects/app/memory --file database.md")
 def accept(folder: Folder, files: Files = None, config: Config = None) -> Output:
     """Write what a dream proposes, all of it or what concerns some files."""
+    folder = _find_folder(folder)
     return _report_output(folder, _run(folder, config, lambda opened: opened.accept(_paths(files)), "writing"))
 
 
 @app.command(epilog="Example: circadia dream refuse ~/.claude/projects/app/memory")
 def refuse(folder: Folder, files: Files = None, config: Config = None) -> Output:
     """Drop what a dream proposes, all of it or what concerns some files; no later dream proposes the same."""
+    folder = _find_folder(folder)
     refused = _run(folder, config, lambda opened: opened.refuse(_paths(files)), "refusing")
     return Output({"refused": refused}, f"refused {count_nouns(refused, 'change')}")
 
@@ -198,6 +201,7 @@ def refuse(folder: Folder, files: Files = None, config: Config = None) -> Output
 @app.command(epilog="Example: circadia dream undo ~/.claude/projects/app/memory")
 def undo(folder: Folder, key: DreamKey = None, config: Config = None) -> Output:
     """Restore what a dream has replaced, also after later dreams that changed other lines."""
+    folder = _find_folder(folder)
     chosen = key or _newest(folder, published=True)
     result = _run(folder, config, lambda opened: opened.undo(chosen), "restoring")
     paths, problems = [str(path) for path in result.list_published()], list(result.problems)
@@ -210,12 +214,14 @@ def undo(folder: Folder, key: DreamKey = None, config: Config = None) -> Output:
 @app.command(epilog="Example: circadia dream diff ~/.claude/projects/app/memory")
 def diff(folder: Folder, key: DreamKey = None) -> None:
     """Print what a dream changed or proposes, as a unified diff."""
+    folder = _find_folder(folder)
     typer.echo(history.show_diff(folder, key or _newest(folder, published=False)), nl=False)
 
 
 @app.command(epilog="Example: circadia dream log ~/.claude/projects/app/memory")
 def log(folder: Folder) -> Output:
     """List the dreams over a folder, newest first, and the diary."""
+    folder = _find_folder(folder)
     entries, diary = history.list_history(folder), list(read_diary(folder))
     document = {
         "dreams": [

@@ -165,7 +165,8 @@ class _FittingTable:
 
     rows: Sequence[Sequence[object]]
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
         cells = [[each.plain if isinstance(each, Text) else display_text(each) for each in row] for row in self.rows]
         widths = {
             name: max(cell_len(text) for text in (name, *(row[at] for row in cells))) + _GAP

@@ -17,6 +17,7 @@ from circadia.sleeptime.answers.prediction import Predictions, QuestionVerdicts
 from circadia.sleeptime.answers.sampling import SameAnswerVerdict
 from circadia.sleeptime.answers.still_right import AnswerVerdicts
 from circadia.sleeptime.grounding.wording import unfit_reason
+from circadia.sleeptime.markdown.folder_edits import FolderAnswer
 from circadia.sleeptime.operations.compress import SummaryDraft
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer
@@ -27,7 +28,7 @@ from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 
 ANSWERS: Final[Mapping[str, type[BaseModel]]] = {
     "consolidate": ConsolidationAnswer,
-    "memory_folder": ConsolidationAnswer,
+    "memory_folder": FolderAnswer,
     "contradictions": ComparisonAnswer,
     "reflect": ReflectionAnswer,
     "compress": SummaryDraft,

@@ -130,9 +130,9 @@ class Dream:
         with lock_memory_folder(self._root, self._clock) as lock:
             bank, snapshot = await self._open()
             run = await self._find_staged_pass(bank)
-            entry = self._require_proposal(run)
+            entry, refused = self._require_proposal(run)
             report = await self._deliver(
-                bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True, entry=entry
+                bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True, entry=entry, refused=refused
             )
             if report.state is DreamOutcome.PUBLISHED:
                 save_state(self._root, load_state(self._root), is_accepted=True)
@@ -148,7 +148,7 @@ class Dream:
         with lock_memory_folder(self._root, self._clock) as lock:
             bank, snapshot = await self._open()
             run = await self._find_staged_pass(bank)
-            entry = self._require_proposal(run)
+            entry, _ = self._require_proposal(run)
             changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
             chosen = _concerning(changes, await self._plan(bank, snapshot, changes), files)
             left = await self._plan(bank, snapshot, [change for change in changes if change not in chosen])
@@ -247,12 +247,12 @@ class Dream:
                 return None
             return newest[0] if await tx.passes.find_changes(newest[0].id, state=ChangeState.STAGED) else None
 
-    def _require_proposal(self, run: Pass | None) -> str:
-        """Return the entry of the history that waits for a person. Raises NotFound."""
-        entries = [each.id for each in history.list_history(self._root) if each.proposed]
+    def _require_proposal(self, run: Pass | None) -> tuple[str, Sequence[str]]:
+        """Return the entry of the history that waits for a person, and what it leaves out. Raises NotFound."""
+        entries = [each for each in history.list_history(self._root) if each.proposed]
         if run is None and not entries:
             raise NotFound("no dream waits for you in this folder; `circadia dream log` lists what was done")
-        return entries[0] if entries else ""
+        return (entries[0].id, entries[0].left_out) if entries else ("", ())
 
     def _drop_proposals(self) -> None:
         for each in history.list_history(self._root):
@@ -320,6 +320,10 @@ class Dream:
             view = await asyncio.to_thread(publication.propose, self._root, report.id)
             return replace(report, state=DreamOutcome.PROPOSED, detail=why, view=view)
         lock.confirm()
+        return await self._publish(bank, run, report)
+
+    async def _publish(self, bank: Bank, run: Pass | None, report: DreamReport) -> DreamReport:
+        """Write what is staged; what cannot be written stays a proposal."""
         result = await asyncio.to_thread(publication.publish, self._root, report.id)
         if run is not None:
             await self._settle(bank, run, await asyncio.to_thread(take_snapshot, self._root))

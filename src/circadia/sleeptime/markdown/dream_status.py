@@ -79,11 +79,11 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
     price = None if model is None or used is None else model.price(used)
     upkeep = propose_upkeep(snapshot.folder, day=now.date())
     findings = [f"{each.path}: {each.message}" for each in upkeep.findings]
-    for folder in scan.worktrees:
-        if any((folder / "memory").glob("*.md")):
-            findings.append(
-                f"{folder / 'memory'}: the memory of a worktree, which no agent in this folder reads; move it"
-            )
+    findings += [
+        f"{folder / 'memory'}: the memory of a worktree, which is not read; move what is worth it"
+        for folder in scan.worktrees
+        if any((folder / "memory").glob("*.md"))
+    ]
     waiting = next((each.id for each in list_history(root) if each.proposed), "")
     if verdict.is_open:
         verdict = DreamVerdict(False, WAITS) if waiting else decide_dream(known)

@@ -26,6 +26,8 @@ _NONE_IGNORED: Final = 1
 """Exit status of `git check-ignore`."""
 _LOCKED: Final = ".lock'"
 """In what git prints while another git works there."""
+_OWN_BASELINE: Final = "codex-baseline-version"
+"""In Codex's memories git holds no history of people, but what Codex itself compares with, and makes anew."""
 _DREAM: Final = "Circadia-Dream"
 _UNDOES: Final = "Circadia-Undoes"
 _REASON_LINES: Final = 6
@@ -52,8 +54,8 @@ class GitRepository:
     def find(cls, root: Path, paths: Iterable[PurePosixPath]) -> "GitRepository | None":
         """Return the repository, if a commit of `paths` on its branch is possible and wanted.
 
-        It is not where git is missing, where HEAD is no branch with a commit, during a merge, or where a path is
-        ignored.
+        It is not where git is missing, where HEAD is no branch with a commit, during a merge, where a path is ignored,
+        or in Codex's own folder.
         """
         repository = cls(root)
         if repository._ask("rev-parse", "--is-inside-work-tree") != "true":
@@ -62,6 +64,8 @@ class GitRepository:
             "rev-parse", "-q", "--verify", "HEAD"
         )
         if not on_branch or any(repository._ask("rev-parse", "-q", "--verify", name) for name in _UNFINISHED):
+            return None
+        if (root / (repository._ask("rev-parse", "--git-path", _OWN_BASELINE) or "")).is_file():
             return None
         checked = repository._call(("check-ignore", "--", *(f"./{path}" for path in paths)))
         return repository if checked.returncode == _NONE_IGNORED else None

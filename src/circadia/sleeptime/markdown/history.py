@@ -44,6 +44,8 @@ class HistoryEntry:
     proposed: tuple[PurePosixPath, ...] = ()
     commit: str | None = None
     """The git commit that has the contents."""
+    left_out: tuple[str, ...] = ()
+    """What was not written, and why."""
 
 
 def list_history(root: Path) -> list[HistoryEntry]:
@@ -65,6 +67,7 @@ def _to_entry(changeset: Changeset) -> HistoryEntry:
         published=tuple(sorted(changeset.paths_with(ReplacementStatus.PUBLISHED))),
         proposed=tuple(sorted(changeset.paths_with(ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING))),
         commit=changeset.commit,
+        left_out=changeset.left_out,
     )
 
 

@@ -28,7 +28,15 @@ does a README at the top of a git repository."""
 WORKSPACE_MEMORY: Final = frozenset((*MEMORY_NAMES, "USER.md", "memory"))
 """What is memory in such a workspace."""
 GENERATED_NAMES: Final = frozenset(
-    ("rollout_summaries", "raw_memories.md", "memory_filesystem.md", "DREAMS.md", "skills")
+    (
+        "rollout_summaries",
+        "raw_memories.md",
+        "phase2_workspace_diff.md",
+        "extensions",
+        "memory_filesystem.md",
+        "DREAMS.md",
+        "skills",
+    )
 )
 """What the tools write anew themselves, and procedures: names at the top of Codex's, Letta's and OpenClaw's folders."""
 SUMMARY: Final = PurePosixPath("memory_summary.md")

@@ -71,17 +71,10 @@ class PublicationResult:
 
 
 def stage(
-    root: Path,
-    changeset_id: str,
-    replacements: Mapping[PurePosixPath, bytes | None],
-    expected: Mapping[PurePosixPath, str | None],
-    *,
-    now: datetime,
-    title: str,
-    undoes: str | None = None,
-    modes: Mapping[PurePosixPath, int] | None = None,
-    left_out: Sequence[str] = (),
-) -> Changeset:
+    root: Path, changeset_id: str, replacements: Mapping[PurePosixPath, bytes | None],
+    expected: Mapping[PurePosixPath, str | None], *, now: datetime, title: str, undoes: str | None = None,
+    modes: Mapping[PurePosixPath, int] | None = None, left_out: Sequence[str] = (),
+) -> Changeset:  # fmt: skip
     """Write new contents beside the folder's files, and flush them to the disk; no file of the folder changes.
 
     Args:
