@@ -157,6 +157,22 @@ async def test_a_description_that_no_longer_fits_is_mended_in_the_file_and_in_th
     assert (await stand.dream()).state is DreamOutcome.UNCHANGED
 
 
+async def test_a_description_that_the_folder_has_no_place_for_is_left_out(stand: DreamStand) -> None:
+    stand.write("MEMORY.md", "# Memory\n\n- Ann likes tea.\n")
+    stand.write("plain.md", "- Redis is on port 6379.\n")
+    new = {
+        "file": "plain.md",
+        "said": "6380",
+        "replaces": "6379",
+        "text": "Redis is on port 6380.",
+        "description": "Redis",
+    }
+    report = await dream(stand, EditScript(new), "Redis is on port 6380 now.")
+    assert any("no place for a description" in text for text in report.left_out)
+    assert stand.read("plain.md").startswith("- Redis is on port 6380.")
+    assert stand.read("MEMORY.md") == "# Memory\n\n- Ann likes tea.\n"
+
+
 async def test_what_is_over_is_dropped_if_a_session_or_its_own_date_shows_it(stand: DreamStand) -> None:
     save_state(stand.root, load_state(stand.root), is_accepted=True)
     stand.write("open.md", "- Merges wait until 2026-01-20.\n- Ask Tom for the key.\n- Ann likes tea.\n")

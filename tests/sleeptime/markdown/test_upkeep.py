@@ -208,13 +208,23 @@ def test_overflow_never_goes_to_a_part_that_is_pinned_or_would_hide_it(tmp_path:
     assert not before - entries(tmp_path)
 
 
+@pytest.mark.spec("DREAM-40")
+def test_a_log_of_a_day_is_neither_split_nor_tidied(tmp_path: Path) -> None:
+    """D4"""
+    log = "- The same line of a log.\n" * 2_000
+    write(tmp_path, {"MEMORY.md": "- [Log](2026-11-20.md)\n", "2026-11-20.md": log})
+    tidy(tmp_path)
+    assert read(tmp_path, "2026-11-20.md") == log
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2026-11-20.md", "MEMORY.md"]
+
+
 def test_a_topic_of_more_than_40_kb_is_split_into_parts_that_link_to_the_next(tmp_path: Path) -> None:
     facts = "".join(f"- fact {at} {'x' * 1_000}\n  - nested {at}\n" for at in range(120))
     text = FRONT.format("Long") + f"# Long\n\n{facts}\n```\ncode\n```\n"
-    write(tmp_path, {"MEMORY.md": "- [Long](2026-11-20.md)\n", "2026-11-20.md": text})
+    write(tmp_path, {"MEMORY.md": "- [Long](long.md)\n", "long.md": text})
     before = entries(tmp_path)
     tidy(tmp_path)
-    parts = [tmp_path / f"2026-11-20{part}.md" for part in ("", "-part2", "-part3", "-part4")]
+    parts = [tmp_path / f"long{part}.md" for part in ("", "-part2", "-part3", "-part4")]
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "MEMORY.md", *parts])
     assert all(part.stat().st_size <= 40_000 and part.read_text().startswith(FRONT.format("Long")) for part in parts)
     assert not before - entries(tmp_path)

@@ -167,6 +167,9 @@ class FolderPlanner:
         if document is None:
             draft.left_out[change.number] = "the file that it describes was not made"
             return
+        if path in self._snapshot.documents and path not in self._snapshot.descriptions:
+            draft.left_out[change.number] = "the folder has no place for a description of that file"
+            return
         draft.described[path] = text_of(change)
         draft.add(path, change)
         if document.description is not None and old:

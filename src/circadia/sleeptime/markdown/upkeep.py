@@ -278,7 +278,7 @@ class _UpkeepRun:
         lines = list(self._lines_of(index, document))
         lists_files = self._lists_files([index, *(path for path in paths if is_part_of(path, index))])
         edits: list[Edit] = list(self._describe_lines(lines))
-        named = [path for path in missing if path in self._described]
+        named = [path for path in missing if path in self._described and path not in self._files]
         if lists_files and len(missing) <= self._limits.topic_files:
             named = missing
         edits += [addition for path in named for addition in self._index_lines(index, path, lines)]
