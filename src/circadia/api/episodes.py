@@ -17,9 +17,9 @@ from circadia.errors import Forbidden
 from circadia.ids import EpisodeId
 from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
-from circadia.memory.search.index import Question
+from circadia.memory.search.index import SUPERSEDED, Question
 from circadia.memory.search.metadata_filter import parse_filter
-from circadia.memory.search.retrieval import SearchHit
+from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_use
 from circadia.records.agent import Name
 from circadia.records.bank import Bank, Trust
@@ -187,6 +187,10 @@ Where = Annotated[
     ),
 ]
 
+AsOf = Annotated[
+    Instant, Query(description="Only what had happened and what was valid at this date or time; by default now.")
+]
+
 
 def hit_view(found: SearchHit) -> HitView:
     item, passage = found.item, found.passage
@@ -203,6 +207,9 @@ def hit_view(found: SearchHit) -> HitView:
         score=round(found.scored.score, 4),
         parts=found.scored.parts,
         evidence=item.evidence if isinstance(item, Note) else [],
+        times=max(found.scored.times, 1),
+        superseded=found.scored.times == SUPERSEDED,
+        valid_to=item.valid_to if isinstance(item, Note) else None,
     )
 
 
@@ -223,6 +230,7 @@ async def search_bank(
     where: Where = None,
     since: Annotated[Instant, Query(description="At or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Before this date or time.")] = None,
+    as_of: AsOf = None,
     layer: Annotated[list[Layer] | None, Query(description="`episodes` or `notes`; by default both.")] = None,
     recency: Annotated[
         float,
@@ -253,7 +261,7 @@ async def search_bank(
         )  # fmt: skip
         return found_bank, await context.memory.retrieval.find(tx, found_bank, filtered)
 
-    found_bank, results = await context.memory.retrieval.run_question(context.store, q, work)
+    found_bank, results = await context.memory.retrieval.run_question(context.store, q, work, as_of=as_of)
     if who.agent is not None:
         context.memory.uses.add(build_use(found_bank, who.agent.id, results))
     return HitList(bank=found_bank.name, hits=[hit_view(hit) for hit in results])
@@ -276,13 +284,16 @@ async def show_context(
         Query(ge=0, le=MAX_TOKENS, description="Maximum tokens for notes and episodes; by default from the policy."),
     ] = None,
     where: Where = None,
+    as_of: AsOf = None,
 ) -> ContextView:
     """Show the context that the bank adds to a prompt for this question, within the budgets.
 
     Access: operator, agents with access to the bank.
     """
     policy = who.agent.policy if who.agent else context.settings.defaults.policy()
-    question: Question | None = await context.memory.retrieval.prepare_question(q) if q else None
+    if as_of is not None:
+        require_past(as_of, context.clock.now())
+    question: Question | None = await context.memory.retrieval.prepare_question(q, as_of=as_of) if q else None
     if question is not None:
         question = replace(question, where=parse_filter(where))
     async with context.store.begin_read() as tx:
@@ -294,6 +305,7 @@ async def show_context(
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
             today=find_day(question, who.agent.coordination.zone if who.agent else "UTC"),
+            as_of=as_of,
         )
         hits = await context.memory.retrieval.fetch_hits(tx, found_bank, [hit.scored for hit in built.hits])
     if who.agent is not None:

@@ -112,19 +112,23 @@ class ContextBuilder:
     async def build(
         self, tx: Tx, bank: Bank, question: Question | None, *, stable_tokens: int, fitting_tokens: int,
         known: Collection[str] = (), known_blocks: Collection[tuple[str, int]] = (), first: str = "",
-        today: date | None = None,
+        today: date | None = None, as_of: datetime | None = None,
     ) -> Context:  # fmt: skip
         """Return the bank's context for a question, within the token budgets.
 
         The prompt contains the texts in `known` already, and the versions of blocks in `known_blocks`; `first` is a
-        line put before all that fits. Where anything fits, a line before it says that it is `today`.
+        line put before all that fits. Where anything fits, a line before it says that it is `today`. With `as_of` the
+        blocks are those of that time, as the question, prepared with it, is.
         """
         if fitting_tokens <= 0:
             question = None
         if question is not None:
             question = replace(question, limit=DEPTH)
         search_result = await self._retrieval.read_bank(tx, bank, question)
-        parts = self._render_blocks(bank.id, search_result.blocks)
+        if as_of is None:
+            parts = self._render_blocks(bank.id, search_result.blocks)
+        else:
+            parts = [_render_block(block) for block in await tx.blocks.find_all_at(bank.id, as_of) if block.value]
         stable, blocks, left_out = _build_stable_part([part for part in parts if part.block.pinned], stable_tokens)
         if question is None:
             return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)

@@ -15,15 +15,15 @@ from circadia.mcp_server.tool import Arguments, NoArguments, ToolResult, take_fi
 from circadia.mcp_server.tools.sleep import Unconfirmed, list_unconfirmed
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.memory.episodes import NewEpisode, is_text
-from circadia.memory.search.index import UNEXPLAINED, Question, ScoredRow
+from circadia.memory.search.index import SUPERSEDED, UNEXPLAINED, Question, ScoredRow
 from circadia.memory.search.metadata_filter import build_filter
-from circadia.memory.search.retrieval import SearchHit
+from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_use
 from circadia.records.agent import Cause
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.conversation import shorten_name
-from circadia.records.episode import Episode, EpisodeKind, count_passages
+from circadia.records.episode import Episode, EpisodeKind, count_passages, weight_at
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 
@@ -100,6 +100,7 @@ class Recall(Arguments):
     speaker: str | None = Field(default=None, description="Only from this speaker.")
     since: Instant = Field(default=None, description="At or after this date or time, ISO 8601.")
     until: Instant = Field(default=None, description="Before this date or time.")
+    as_of: Instant = Field(default=None, description="What had happened and was valid at this date or time.")
     where: dict[str, Any] | None = Field(
         default=None,
         description='Only what has this metadata: values, lists of values, ranges and exclusions, such as {"tags": '
@@ -125,13 +126,15 @@ class RecalledItem(ToolResult):
     trust: Trust = Field(description="Source of the text.")
     at: datetime = Field(description="When it happened.")
     conversation: str | None = Field(description="Conversation.")
+    superseded: bool = Field(description="Whether it is no longer valid; with `as_of`, whether it was not then.")
     score: float | None = Field(description="Relevance, higher is better; null for an opened passage.")
 
     def to_fenced_text(self) -> str:
         part = "" if self.passage is None else f", passage {self.passage} of {self.passages}"
         who = "" if self.speaker is None else f" by {json.dumps(self.speaker)}"
+        over = ", no longer valid" if self.superseded else ""
         score = "" if self.score is None else f", score {self.score:.2f}"
-        head = f"{self.id}{part}, {self.kind}{who}, from {self.trust.value}, {self.at.isoformat()}{score}"
+        head = f"{self.id}{part}, {self.kind}{who}, from {self.trust.value}, {self.at.isoformat()}{over}{score}"
         return f"--- {head} ---\n{self.content}\n--- end of {self.id} ---"
 
 
@@ -229,7 +232,7 @@ async def _recall(caller: Caller, arguments: Recall) -> RecallAnswer:
         hits = await memory.retrieval.find(tx, bank, filtered)
         return bank, take_fitting(hits, lambda hit: hit.text)
 
-    result = await memory.retrieval.run_question(caller.context.store, arguments.query, work)
+    result = await memory.retrieval.run_question(caller.context.store, arguments.query, work, as_of=arguments.as_of)
     if result is None:
         return RecallAnswer(bank=None, hits=[])
     bank, hits = result
@@ -250,6 +253,9 @@ async def _open_bank(tx: Tx, caller: Caller, arguments: Recall) -> Bank | None:
 
 async def _open_episode(caller: Caller, arguments: Recall) -> RecallAnswer:
     """Return a passage of an episode with its neighbours. Raises NotFound: no such episode or passage."""
+    now = caller.context.clock.now()
+    if arguments.as_of is not None:
+        require_past(arguments.as_of, now)
     async with caller.context.store.begin_read() as tx:
         bank = await _open_bank(tx, caller, arguments)
         if bank is None:
@@ -259,7 +265,8 @@ async def _open_episode(caller: Caller, arguments: Recall) -> RecallAnswer:
     if arguments.passage > max(count, 1):
         raise NotFound(f"episode {episode.id!r} has {max(count, 1)} passages, not {arguments.passage}")
     numbers = range(max(arguments.passage - 1, 1), min(arguments.passage + 1, count) + 1) if count else [0]
-    rows = [ScoredRow(Layer.EPISODES, episode.number, 0.0, UNEXPLAINED, number) for number in numbers]
+    times = SUPERSEDED if weight_at(episode.stale, arguments.as_of or now) < 1 else 1
+    rows = [ScoredRow(Layer.EPISODES, episode.number, 0.0, UNEXPLAINED, number, times) for number in numbers]
     hits = [_recalled_item(SearchHit(item=episode, scored=row)) for row in rows]
     return RecallAnswer(bank=bank.name, hits=[hit.model_copy(update={"score": None}) for hit in hits])
 
@@ -313,6 +320,7 @@ def _recalled_item(found: SearchHit) -> RecalledItem:
         trust=found.trust,
         at=item.at,
         conversation=item.conversation if spoken else None,
+        superseded=found.scored.times == SUPERSEDED,
         score=round(found.scored.score, 4),
     )
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, Text, bindparam, cast, insert, litera
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.conversation import display_alias
-from circadia.records.episode import Demotion, Episode, count_passages, find_passage
+from circadia.records.episode import Demotion, Episode, count_passages, find_passage, weight_at
 from circadia.records.index_entry import Excerpt, Layer
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check
@@ -68,7 +68,7 @@ _SELECT_WEIGHTS = Statement(
     )
 )
 _SELECT_DEMOTED = Statement(
-    select(episodes.c.id, episodes.c.stale).where(
+    select(episodes.c.id, episodes.c.number, episodes.c.stale).where(
         episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
     )
 )
@@ -240,6 +240,11 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
         """Return demotions by id, for episodes that have any."""
         rows = await self._all(_SELECT_DEMOTED, {"bank": bank_id}, short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
+
+    async def find_weights(self, bank_id: BankId, at: datetime) -> Mapping[int, float]:
+        """Return the weights at a time, by number, of the episodes that are demoted now."""
+        rows = await self._all(_SELECT_DEMOTED, {"bank": bank_id}, short=False)
+        return {row.number: weight_at(_STALE.validate_python(row.stale), at) for row in rows}
 
     def _build_records(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
         return [_read_episode(row) for row in rows]

@@ -1,13 +1,13 @@
 """An episode may have a date on which it expires.
 
-Revision 0044, after 0040.
+Revision 0044, after 0042.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0044"
-down_revision = "0040"
+down_revision = "0042"
 branch_labels = None
 depends_on = None
 
