@@ -20,9 +20,9 @@ from circadia.memory.context import Context as Built
 from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.layers import build_context_of, find_in_layers
-from circadia.memory.search.index import Question
+from circadia.memory.search.index import SUPERSEDED, Question
 from circadia.memory.search.metadata_filter import parse_filter
-from circadia.memory.search.retrieval import SearchHit
+from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_uses
 from circadia.records.agent import MAX_LAYERS, Name
 from circadia.records.bank import Trust
@@ -231,6 +231,10 @@ Where = Annotated[
     ),
 ]
 
+AsOf = Annotated[
+    Instant, Query(description="Only what had happened and what was valid at this date or time; by default now.")
+]
+
 
 def hit_view(banks: BankLayers, found: SearchHit) -> HitView:
     item, passage = found.item, found.passage
@@ -248,6 +252,9 @@ def hit_view(banks: BankLayers, found: SearchHit) -> HitView:
         score=round(found.scored.score, 4),
         parts=found.scored.parts,
         evidence=item.evidence if isinstance(item, Note) else [],
+        times=max(found.scored.times, 1),
+        superseded=found.scored.times == SUPERSEDED,
+        valid_to=item.valid_to if isinstance(item, Note) else None,
     )
 
 
@@ -290,6 +297,7 @@ async def search_bank(
     where: Where = None,
     since: Annotated[Instant, Query(description="At or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Before this date or time.")] = None,
+    as_of: AsOf = None,
     layer: Annotated[list[Layer] | None, Query(description="`episodes` or `notes`; by default both.")] = None,
     recency: Annotated[
         float,
@@ -319,7 +327,7 @@ async def search_bank(
         )  # fmt: skip
         return banks, await find_in_layers(context.memory.retrieval, tx, banks.banks, filtered)
 
-    banks, results = await context.memory.retrieval.run_question(context.store, q, work)
+    banks, results = await context.memory.retrieval.run_question(context.store, q, work, as_of=as_of)
     if who.agent is not None:
         context.memory.uses.add(*build_uses(banks.banks, who.agent.id, results))
     hits = [hit_view(banks, hit) for hit in results]
@@ -344,13 +352,16 @@ async def show_context(
         Query(ge=0, le=MAX_TOKENS, description="Maximum tokens for notes and episodes; by default from the policy."),
     ] = None,
     where: Where = None,
+    as_of: AsOf = None,
 ) -> ContextView:
     """Show the context that the bank adds to a prompt for this question, within the budgets.
 
     Access: operator, agents with access to the bank.
     """
     policy = who.agent.policy if who.agent else context.settings.defaults.policy()
-    question: Question | None = await context.memory.retrieval.prepare_question(q) if q else None
+    if as_of is not None:
+        require_past(as_of, context.clock.now())
+    question: Question | None = await context.memory.retrieval.prepare_question(q, as_of=as_of) if q else None
     if question is not None:
         question = replace(question, where=parse_filter(where))
     async with context.store.begin_read() as tx:
@@ -363,6 +374,7 @@ async def show_context(
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
             today=find_day(question, who.agent.coordination.zone if who.agent else "UTC"),
+            as_of=as_of,
         )
         hits = await _fetch_hits(context, tx, banks, built)
     if who.agent is not None:

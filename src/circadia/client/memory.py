@@ -171,6 +171,7 @@ class MemoryCalls:
         where: Mapping[str, Any] | None = None,
         since: str | None = None,
         until: str | None = None,
+        as_of: str | None = None,
         layers: Sequence[str] = (),
         recency: float = 0.0,
         half_life_days: float = 30.0,
@@ -183,7 +184,7 @@ class MemoryCalls:
             "q": question, "limit": limit, "conversation": conversation, "speaker": speaker, "kind": kinds,
             "trust": trusts, "since": since, "until": until, "layer": layers, "recency": recency,
             "half_life_days": half_life_days, "importance": importance, "user": user, "also": also,
-            "where": None if where is None else json.dumps(where),
+            "as_of": as_of, "where": None if where is None else json.dumps(where),
         }  # fmt: skip
         return await self._http.fetch(HitList, "GET", "banks", bank, "search", query=query)
 
@@ -195,13 +196,14 @@ class MemoryCalls:
         stable_tokens: int | None = None,
         fitting_tokens: int | None = None,
         where: Mapping[str, Any] | None = None,
+        as_of: str | None = None,
         user: str | None = None,
         also: Sequence[str] = (),
     ) -> ContextView:
         """Return the context that the bank, and the banks in `also`, add to a prompt for this question."""
         query = {
             "q": question, "stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens, "user": user,
-            "where": None if where is None else json.dumps(where), "also": also,
+            "as_of": as_of, "where": None if where is None else json.dumps(where), "also": also,
         }  # fmt: skip
         return await self._http.fetch(ContextView, "GET", "banks", bank, "context", query=query)
 

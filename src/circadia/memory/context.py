@@ -141,16 +141,17 @@ class ContextBuilder:
     async def build(
         self, tx: Tx, bank: Bank, question: Question | None, *, stable_tokens: int, fitting_tokens: int,
         known: Collection[str] = (), known_blocks: Collection[tuple[str, int]] = (), first: str = "",
-        today: date | None = None,
+        today: date | None = None, as_of: datetime | None = None,
     ) -> Context:  # fmt: skip
         """Return the bank's context for a question, within the token budgets.
 
         The prompt contains the texts in `known` already, and the versions of blocks in `known_blocks`; `first` is a
-        line put before all that fits. Where anything fits, a line before it says that it is `today`.
+        line put before all that fits. Where anything fits, a line before it says that it is `today`. With `as_of` the
+        blocks are those of that time, as the question, prepared with it, is.
         """
         if fitting_tokens <= 0:
             question = None
-        found = await self.search(tx, bank, question)
+        found = await self.search(tx, bank, question, as_of)
         pinned = self.build_stable_part(bank, found, stable_tokens - estimate_tokens(STABLE_HEAD))
         if question is None:
             return Context(stable=pinned.text, fitting="", blocks=pinned.blocks, hits=(), left_out=pinned.left_out)
@@ -166,11 +167,14 @@ class ContextBuilder:
             left_out=pinned.left_out,
         )  # fmt: skip
 
-    async def search(self, tx: Tx, bank: Bank, question: Question | None) -> BankSearchResult:
+    async def search(
+        self, tx: Tx, bank: Bank, question: Question | None, as_of: datetime | None = None
+    ) -> BankSearchResult:
         """Return the bank's blocks and the best hits for a question."""
         if question is not None:
             question = replace(question, limit=DEPTH)
-        return await self._retrieval.read_bank(tx, bank, question)
+        found = await self._retrieval.read_bank(tx, bank, question)
+        return found if as_of is None else replace(found, blocks=await tx.blocks.find_all_at(bank.id, as_of))
 
     def build_stable_part(self, bank: Bank, found: BankSearchResult, budget: int) -> StablePart:
         """Return the pinned blocks that fit within so many tokens, without the head above them."""

@@ -172,7 +172,16 @@ class EpisodeService:
         self._events.signal(tx, TOPIC, bank.id)
 
     async def demote(
-        self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, by: str, reason: str, evidence: str, weight: float = 0.3
+        self,
+        tx: Tx,
+        bank: Bank,
+        episode_id: EpisodeId,
+        *,
+        by: str,
+        reason: str,
+        evidence: str,
+        weight: float = 0.3,
+        valid_to: datetime | None = None,
     ) -> bool:
         """Give an episode less weight; return whether the evidence is new. Raises NotFound, InvalidRequest."""
         if not 0 < weight <= 1:
@@ -180,7 +189,9 @@ class EpisodeService:
         episode = await self.get(tx, bank, episode_id)
         if any(demotion.evidence == evidence for demotion in episode.stale):
             return False
-        stale = Demotion(by=by, reason=reason, evidence=evidence, at=self._clock.now(), weight=weight)
+        stale = Demotion(
+            by=by, reason=reason, evidence=evidence, at=self._clock.now(), weight=weight, valid_to=valid_to
+        )
         await tx.episodes.demote(episode.id, (*episode.stale, stale))
         return True
 

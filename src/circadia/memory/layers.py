@@ -5,7 +5,7 @@ The banks are read together (`BankService.resolve_layers`); each has its own ind
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from itertools import accumulate
 from typing import Final
 
@@ -62,7 +62,7 @@ async def build_layered_context(
     contexts: ContextBuilder, tx: Tx, layers: Sequence[BankLayer], question: Question | None, *, stable_tokens: int,
     fitting_tokens: int, known: Collection[str] = (),
     known_blocks: Mapping[BankId, Collection[tuple[str, int]]] | None = None, first: str = "",
-    first_of: Mapping[BankId, str] | None = None, today: date | None = None,
+    first_of: Mapping[BankId, str] | None = None, today: date | None = None, as_of: datetime | None = None,
 ) -> LayeredContext:  # fmt: skip
     """Return the context of these banks; see `ContextBuilder.build`.
 
@@ -71,7 +71,7 @@ async def build_layered_context(
     known_blocks, first_of = known_blocks or {}, first_of or {}
     if fitting_tokens <= 0:
         question = None
-    found = [await contexts.search(tx, layer.bank, question) for layer in layers]
+    found = [await contexts.search(tx, layer.bank, question, as_of) for layer in layers]
     stable, blocks, left_out = _build_stable_part(contexts, layers, found, stable_tokens)
     if question is None:
         return LayeredContext(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
@@ -123,15 +123,28 @@ async def _choose(
 
 async def build_context_of(
     contexts: ContextBuilder, tx: Tx, banks: BankLayers, question: Question | None, *, stable_tokens: int,
-    fitting_tokens: int, today: date | None,
+    fitting_tokens: int, today: date | None, as_of: datetime | None = None,
 ) -> Context:  # fmt: skip
     """Return the context of one bank, or of several."""
     if banks.first is not None and not banks.layers:
         return await contexts.build(
-            tx, banks.first, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, today=today
+            tx,
+            banks.first,
+            question,
+            stable_tokens=stable_tokens,
+            fitting_tokens=fitting_tokens,
+            today=today,
+            as_of=as_of,
         )
     return await build_layered_context(
-        contexts, tx, banks.layers, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, today=today
+        contexts,
+        tx,
+        banks.layers,
+        question,
+        stable_tokens=stable_tokens,
+        fitting_tokens=fitting_tokens,
+        today=today,
+        as_of=as_of,
     )
 
 

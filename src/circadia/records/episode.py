@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from math import prod
 from typing import Final, NamedTuple
 
 from circadia.ids import BankId, EpisodeId, MessageId
@@ -68,6 +69,13 @@ class Demotion:
     at: datetime
     weight: float
     """Factor for the importance, more than 0 to 1."""
+    valid_to: datetime | None = None
+    """From when on what the episode says holds no more; `at` if unknown."""
+
+
+def weight_at(stale: Iterable[Demotion], at: datetime) -> float:
+    """Return the weight that an episode had at a time, of its demotions of now."""
+    return prod(demotion.weight for demotion in stale if (demotion.valid_to or demotion.at) <= at)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -41,6 +41,8 @@ class Note(Searchable):
     created_at: datetime
     retired_at: datetime | None = None
     """When it was archived: out of search, still available as evidence."""
+    valid_to: datetime | None = None
+    """From when on it holds no more; it holds from `at` on. None if it is retired and never held."""
     used_at: datetime | None = None
     """Day on which an agent last received it; `created_at` if unknown."""
     returned: bool = False

@@ -92,6 +92,9 @@ class StaleView(View):
     evidence: str = Field(description="Evidence for the demotion.")
     at: datetime = Field(description="Time.")
     weight: float = Field(description="Factor for its score.")
+    valid_to: datetime | None = Field(
+        None, description="From when on the episode holds no more: the time of the evidence; null if it is `at`."
+    )
 
 
 class EpisodeView(View):
@@ -182,6 +185,11 @@ class HitView(View):
         examples=[{"words": 0.26, "meaning": 0.11, "window": 0.6, "statement": 0.16, "weight": 1.0}],
     )
     evidence: list[str] = Field(description="Source episodes of a note; empty for an episode.")
+    times: int = Field(description="How often its speaker says this text, of which it is the newest.")
+    superseded: bool = Field(description="Whether it was no longer valid at `as_of`; without `as_of`, now.")
+    valid_to: datetime | None = Field(
+        description="From when on a note holds no more; null if it still holds, and for an episode."
+    )
 
 
 _LEFT_OUT_BANKS = "Banks of `also` that do not exist, or that the caller may not open."

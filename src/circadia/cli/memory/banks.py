@@ -31,7 +31,7 @@ from circadia.records.bank import CaptureMode, Trust
 from circadia.records.conversation import display_alias
 from circadia.records.index_entry import Layer
 from circadia.records.note import NoteState
-from circadia.schemas.banks import BankView, ContextView, ForgottenView, HitList
+from circadia.schemas.banks import BankView, ContextView, ForgottenView, HitList, HitView
 from circadia.schemas.passes import NoteDetail, NoteView
 
 app = typer.Typer(cls=NounGroup)
@@ -53,6 +53,9 @@ Where = Annotated[
 ]
 Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="At or after this date or time.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Before this date or time.")]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", metavar="WHEN", help="What had happened and was valid at this date or time.")
+]
 Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only this layer; both by default.")]
 Also = Annotated[
     list[str] | None, typer.Option("--also", metavar="BANK", help="Further bank to read with it; may be repeated.")
@@ -219,6 +222,7 @@ def search(
     where: Where = None,
     since: Since = None,
     until: Until = None,
+    as_of: AsOf = None,
     layers: Layers = None,
     recency: Recency = 0.0,
     half_life_days: HalfLife = 30.0,
@@ -232,7 +236,7 @@ def search(
             bank, question, limit=limit, speaker=speaker, conversation=conversation, kinds=kinds or (), since=since,
             until=until, trusts=[trust_level.value for trust_level in trusts or ()],
             layers=[layer.value for layer in layers or ()], recency=recency, half_life_days=half_life_days,
-            importance=importance, where=read_json_object("--where", where), user=user, also=also or (),
+            importance=importance, where=read_json_object("--where", where), as_of=as_of, user=user, also=also or (),
         )
     )  # fmt: skip
     return Output(answer, _show_hits)
@@ -264,7 +268,7 @@ def _show_hits(answer: HitList) -> None:
             Text(hit.trust, TRUSTS[hit.trust]),
             local_time(hit.at)[:10],
             hit.id if hit.passage is None else f"{hit.id} {hit.passage}/{hit.passages}",
-            shorten(hit.text, LETTERS),
+            shorten(hit.text, LETTERS) + _describe_hit(hit),
         )
         for hit in hits
     ]
@@ -275,6 +279,12 @@ def _show_hits(answer: HitList) -> None:
     for name in names:
         legend.append(f"█ {name}  ", COLOURS.get(name, "dim")) if name in COLOURS else legend.append("× weight", "dim")
     out.print(legend)
+
+
+def _describe_hit(hit: HitView) -> str:
+    if hit.superseded:
+        return " (no longer valid)"
+    return f" ({hit.times} times)" if hit.times > 1 else ""
 
 
 def bar(parts: Mapping[str, float], best: float) -> Text:
@@ -301,6 +311,7 @@ def context(
         int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
     ] = None,
     where: Where = None,
+    as_of: AsOf = None,
     user: User = None,
     also: Also = None,
 ) -> Output:
@@ -312,6 +323,7 @@ def context(
             stable_tokens=stable_tokens,
             fitting_tokens=fitting_tokens,
             where=read_json_object("--where", where),
+            as_of=as_of,
             user=user,
             also=also or (),
         )
@@ -390,6 +402,7 @@ def _show_note(answer: NoteDetail) -> None:
     out = console()
     out.print(Text(display_text(answer.text), "bold"))
     away = "" if answer.retired_at is None else f", retired {local_time(answer.retired_at)}"
+    away += "" if answer.valid_to is None else f", valid until {local_time(answer.valid_to)}"
     origin = f"made by pass {answer.pass_id}" if answer.pass_id else "made by hand"
     out.print(Text(f"{answer.kind}, trust {answer.trust}, {origin} at {local_time(answer.created_at)}{away}", "dim"))
     for episode in answer.evidence:

@@ -17,15 +17,15 @@ from circadia.memory.banks import BankLayers
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.layers import find_in_layers, render_left_out
-from circadia.memory.search.index import UNEXPLAINED, Question, ScoredRow
+from circadia.memory.search.index import SUPERSEDED, UNEXPLAINED, Question, ScoredRow
 from circadia.memory.search.metadata_filter import build_filter
-from circadia.memory.search.retrieval import SearchHit
+from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_uses
 from circadia.records.agent import Cause
 from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.conversation import shorten_name
-from circadia.records.episode import Episode, EpisodeKind, count_passages
+from circadia.records.episode import Episode, EpisodeKind, count_passages, weight_at
 from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 
@@ -107,6 +107,7 @@ class Recall(Arguments):
     speaker: str | None = Field(default=None, description="Only from this speaker.")
     since: Instant = Field(default=None, description="At or after this date or time, ISO 8601.")
     until: Instant = Field(default=None, description="Before this date or time.")
+    as_of: Instant = Field(default=None, description="What had happened and was valid at this date or time.")
     where: dict[str, Any] | None = Field(
         default=None,
         description='Only what has this metadata: values, lists of values, ranges and exclusions, such as {"tags": '
@@ -133,14 +134,16 @@ class RecalledItem(ToolResult):
     trust: Trust = Field(description="Source of the text.")
     at: datetime = Field(description="When it happened.")
     conversation: str | None = Field(description="Conversation.")
+    superseded: bool = Field(description="Whether it is no longer valid; with `as_of`, whether it was not then.")
     score: float | None = Field(description="Relevance, higher is better; null for an opened passage.")
 
     def to_fenced_text(self, *, whose: bool) -> str:
         bank = f", of {self.bank}" if whose else ""
         part = "" if self.passage is None else f", passage {self.passage} of {self.passages}"
         who = "" if self.speaker is None else f" by {json.dumps(self.speaker)}"
+        over = ", no longer valid" if self.superseded else ""
         score = "" if self.score is None else f", score {self.score:.2f}"
-        head = f"{self.id}{bank}{part}, {self.kind}{who}, from {self.trust.value}, {self.at.isoformat()}{score}"
+        head = f"{self.id}{bank}{part}, {self.kind}{who}, from {self.trust.value}, {self.at.isoformat()}{over}{score}"
         return f"--- {head} ---\n{self.content}\n--- end of {self.id} ---"
 
 
@@ -242,7 +245,9 @@ async def _recall(caller: Caller, arguments: Recall) -> RecallAnswer:
         hits = await find_in_layers(memory.retrieval, tx, banks.banks, filtered)
         return banks, take_fitting(hits, lambda hit: hit.text)
 
-    banks, hits = await memory.retrieval.run_question(caller.context.store, arguments.query, work)
+    banks, hits = await memory.retrieval.run_question(
+        caller.context.store, arguments.query, work, as_of=arguments.as_of
+    )
     if caller.principal.agent is not None:
         memory.uses.add(*build_uses(banks.banks, caller.principal.agent.id, hits))
     return _recall_answer(banks, [_recalled_item(banks, hit) for hit in hits])
@@ -263,6 +268,9 @@ async def _open_banks(tx: Tx, caller: Caller, arguments: Recall) -> BankLayers:
 async def _open_episode(caller: Caller, arguments: Recall) -> RecallAnswer:
     """Return a passage of an episode with its neighbours. Raises NotFound: no such episode or passage."""
     episode_id = EpisodeId(arguments.episode or "")
+    now = caller.context.clock.now()
+    if arguments.as_of is not None:
+        require_past(arguments.as_of, now)
     async with caller.context.store.begin_read() as tx:
         banks = await _open_banks(tx, caller, arguments)
         if not banks.banks:
@@ -274,7 +282,8 @@ async def _open_episode(caller: Caller, arguments: Recall) -> RecallAnswer:
     if arguments.passage > max(count, 1):
         raise NotFound(f"episode {episode.id!r} has {max(count, 1)} passages, not {arguments.passage}")
     numbers = range(max(arguments.passage - 1, 1), min(arguments.passage + 1, count) + 1) if count else [0]
-    rows = [ScoredRow(Layer.EPISODES, episode.number, 0.0, UNEXPLAINED, number) for number in numbers]
+    times = SUPERSEDED if weight_at(episode.stale, arguments.as_of or now) < 1 else 1
+    rows = [ScoredRow(Layer.EPISODES, episode.number, 0.0, UNEXPLAINED, number, times) for number in numbers]
     hits = [_recalled_item(banks, SearchHit(item=episode, scored=row)) for row in rows]
     return _recall_answer(banks, [hit.model_copy(update={"score": None}) for hit in hits])
 
@@ -334,6 +343,7 @@ def _recalled_item(banks: BankLayers, found: SearchHit) -> RecalledItem:
         trust=found.trust,
         at=item.at,
         conversation=item.conversation if spoken else None,
+        superseded=found.scored.times == SUPERSEDED,
         score=round(found.scored.score, 4),
     )
 

@@ -16,6 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from heapq import merge
 from itertools import accumulate, islice, repeat
 from typing import Any, Final, NamedTuple
 
@@ -88,6 +89,10 @@ class Question:
     """Seconds since 1970."""
     days: tuple[float, float] | None = None
     """The time that the question is about, from and until, seconds since 1970; it weighs and does not filter."""
+    as_of: float | None = None
+    """Only what had happened then, seconds since 1970."""
+    weights: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Other weights of episodes, by number: those that they had at `as_of`."""
     limit: int = 10
     explained: bool = True
     """Whether results include the parts of their scores."""
@@ -267,11 +272,12 @@ class BankIndex:
         depth = max(DEPTH, question.limit)
         meaning = self._meaning_scores(question.vectors, allowed, depth)
         close = self._candidate_rows(words, meaning, allowed, depth, question.days)
-        close = close[self._rows["weight"][close] > 0]  # 0 is a note that was retired since
+        weights = self._row_weights(question)
+        close = close[weights[close] > 0]  # 0 is a note that was retired since
         if not len(close):
             return []
         parts = self._score_parts(close, words, meaning, matches, allowed, question)
-        weight = self._rows["weight"][close]
+        weight = weights[close]
         score = sum(parts.values()) * weight
         places, repeated = self._rank_turns(close, score, question.limit)
         best = np.array(places, np.intp)
@@ -293,6 +299,14 @@ class BankIndex:
         passages = [0 if start == NONE else row - first + 1 for row, start, first in starts]
         values = (chosen[1], scores, why, passages, times.tolist())
         return list(map(ScoredRow, [layers[code] for code in chosen[0]], *values))
+
+    def _row_weights(self, question: Question) -> Array:
+        weights = self._rows["weight"]
+        if question.weights:
+            rows, numbers = self._rows.find_rows(Layer.EPISODES, question.weights)
+            weights = weights.copy()
+            weights[rows] = [question.weights[number] for number in numbers]
+        return weights
 
     def _rank_turns(self, close: Array, score: Array, limit: int) -> tuple[Sequence[int], Collection[int]]:
         """Return the places of the best rows, of equal ones the newest first, and which of these somebody says again.
@@ -364,6 +378,8 @@ class BankIndex:
             tests.append(self._rows["at"] >= question.since)
         if question.until is not None:
             tests.append(self._rows["at"] < question.until)
+        if question.as_of is not None:
+            tests.append(self._rows["at"] <= question.as_of)
         if question.conversation is not None:
             tests.append(self._rows.rows_having("conversation", (question.conversation,)))
         if question.speaker is not None:
@@ -452,6 +468,11 @@ class BankIndex:
         np.maximum.at(scores, self._rows["first"][later], scores[later])
         before = self._rows["before"].take(self._rows["first"].take(rows))
         return scores.take(before) * self._rows["question"].take(before)  # `NONE` is -1, whose score is 0
+
+
+def merge_scored(hits: Sequence[ScoredRow], others: Sequence[ScoredRow], limit: int) -> Sequence[ScoredRow]:
+    """Return both, each in its order, the better score first."""
+    return list(islice(merge(hits, others, key=lambda row: -row.score), limit))
 
 
 def _mix(own: Sequence[ScoredRow], others: Sequence[ScoredRow], limit: int) -> Sequence[ScoredRow]:

@@ -2,23 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from circadia.caches import Lru
 from circadia.clock import Clock
+from circadia.errors import InvalidRequest
 from circadia.ids import BankId
 from circadia.memory.relative_dates import find_relative_dates
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import BankIndex, Question, ScoredRow
+from circadia.memory.search.index import DEPTH, BankIndex, Question, ScoredRow, merge_scored
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
-from circadia.records.episode import Episode, Passage, count_passages, find_passage
-from circadia.records.index_entry import TEXT, Excerpt, Layer
+from circadia.records.episode import Episode, Passage, count_passages, find_passage, weight_at
+from circadia.records.index_entry import TEXT, Excerpt, IndexEntry, Layer
 from circadia.records.note import Note
 from circadia.stores.base import Episodes, NotASingleRead, Notes, Store, Tx
 
@@ -40,6 +41,8 @@ BANK_BYTES: Final = 1_000
 """Size of a bank without its index and blocks."""
 BLOCK_BYTES: Final = 500
 """Size of a block without its text, and of each of its spans."""
+MAX_HELD: Final = 2_000
+"""Most retired notes, the newest ones, that a search as of a time examines."""
 NO_WRITES: Final = -1
 """Placeholder for the block versions of a bank whose blocks are not loaded."""
 T = TypeVar("T")
@@ -161,11 +164,21 @@ class Retrieval:
         self.loaded.clear()
 
     async def prepare_question(
-        self, question: str, *, before: str = "", explained: bool = True, zone: str = "UTC"
+        self,
+        question: str,
+        *,
+        before: str = "",
+        explained: bool = True,
+        zone: str = "UTC",
+        as_of: datetime | None = None,
     ) -> Question:
         """Return a question with its vectors, and with the days that it names as seen from today in an IANA time zone.
 
-        `before` is the exchange that it may follow up. It may wait for an embedder, so call it outside a transaction.
+        `before` is the exchange that it may follow up. With `as_of` it is asked at that time. It may wait for an
+        embedder, so call it outside a transaction.
+
+        Raises:
+            InvalidRequest: `as_of` is in the future.
         """
         text = " ".join(question.split())
         vectors = self._questions.vectors_nowait(text)
@@ -173,22 +186,26 @@ class Retrieval:
             vectors = await self._questions.vectors(text)
         terms, names = question_words(text)
         now = self._clock.now()
+        if as_of is not None:
+            require_past(as_of, now)
+            now = as_of
         # An embedder adds nothing to the exchange, and costs a call.
         exchange, exchange_names = question_words(f"{before}\n{text}") if before else ((), ())
         return Question(
             terms=terms, vectors=vectors, names=names, now=now.timestamp(), explained=explained,
-            days=_find_days(text, now.astimezone(ZoneInfo(zone))), exchange=exchange, exchange_names=exchange_names,
+            days=_find_days(text, now.astimezone(ZoneInfo(zone))), as_of=None if as_of is None else as_of.timestamp(),
+            exchange=exchange, exchange_names=exchange_names,
         )  # fmt: skip
 
     async def run_question(
         self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, whose: Hashable = None,
-        before: str = "", explained: bool = True, zone: str = "UTC",
+        before: str = "", explained: bool = True, zone: str = "UTC", as_of: datetime | None = None,
     ) -> T:  # fmt: skip
         """Run `work` with the question in a read transaction; it may be started twice.
 
-        `whose` identifies the bank to `GlanceReader`; for `before` and `zone` see `prepare_question`.
+        `whose` identifies the bank to `GlanceReader`; for the others see `prepare_question`.
         """
-        prepared = await self.prepare_question(question, before=before, explained=explained, zone=zone)
+        prepared = await self.prepare_question(question, before=before, explained=explained, zone=zone, as_of=as_of)
         return await self.glances.run_read(store, whose, lambda tx: work(tx, prepared))
 
     async def keep_up(self, store: Store, bank_ids: Iterable[BankId]) -> None:
@@ -225,6 +242,9 @@ class Retrieval:
         """
         held = self._loaded_bank(bank)
         scored: Sequence[ScoredRow] = ()
+        then = None if question is None or question.as_of is None else datetime.fromtimestamp(question.as_of, UTC)
+        if question is not None and then is not None:
+            question = replace(question, weights=await tx.episodes.find_weights(bank.id, then))
         async with held.lock:
             # A lower generation of the bank means an older transaction, which sees deleted rows.
             if held.generation <= bank.generation and not fresh:
@@ -237,7 +257,34 @@ class Retrieval:
                 find = partial(held.index.find, question, series=series)
                 scored = await asyncio.to_thread(find) if needs_thread else find()
             self.loaded.update_weight(bank.id, held, held.nbytes)
+        if question is not None and then is not None:
+            scored = merge_scored(scored, await self._find_held(tx, bank, question, then, scored), question.limit)
         return BankSearchResult(blocks=held.blocks, scored=scored)
+
+    async def _find_held(
+        self, tx: Tx, bank: Bank, question: Question, then: datetime, scored: Sequence[ScoredRow]
+    ) -> Sequence[ScoredRow]:
+        """Return the retired notes that held then and fit the question, best first.
+
+        They are in no index. A search among them and the other hits tells how they compare.
+        """
+        if Layer.NOTES not in question.layers or question.where:  # notes have no metadata
+            return ()
+        notes = {note.number: note for note in await tx.notes.find_held(bank.id, then, limit=MAX_HELD)}
+        if not notes:
+            return ()
+        items: dict[Layer, dict[int, Episode | Note]] = {Layer.EPISODES: {}, Layer.NOTES: {**notes}}
+        for hit in await self.fetch_hits(tx, bank, scored[:DEPTH]):
+            items[hit.scored.layer][hit.item.number] = hit.item
+        index = BankIndex()
+        for layer, rows in items.items():
+            await asyncio.to_thread(index.add, layer, [_build_entry(rows[number], then) for number in sorted(rows)])
+        found = await asyncio.to_thread(index.find, replace(question, limit=len(index), weights={}))
+        held = [row for row in found if row.layer is Layer.NOTES and row.number in notes]
+        others = [row.score for row in found if row.layer is not Layer.NOTES or row.number not in notes]
+        best = max(others, default=0.0)
+        factor = scored[0].score / best if best else 1.0
+        return [_scale(row, factor) for row in held]
 
     async def read_weights(self, tx: Tx, bank: Bank, numbers: Mapping[Layer, Collection[int]]) -> BankWeights | None:
         """Return the blocks, the weights of these rows, and the number of the newest turn.
@@ -362,6 +409,31 @@ class Retrieval:
 
 def _layers(tx: Tx) -> Sequence[tuple[Layer, Episodes | Notes]]:
     return ((Layer.EPISODES, tx.episodes), (Layer.NOTES, tx.notes))
+
+
+def require_past(as_of: datetime, now: datetime) -> None:
+    """Raise InvalidRequest: nothing can be asked as of a future time."""
+    if as_of > now:
+        raise InvalidRequest(
+            f"`as_of` is {as_of.isoformat()}, which is in the future; it is {now.isoformat(timespec='seconds')}"
+        )
+
+
+def _build_entry(item: Episode | Note, then: datetime) -> IndexEntry:
+    """Return the index entry that a row had at a time."""
+    is_episode = isinstance(item, Episode)
+    passages = item.passages if is_episode else None
+    return IndexEntry(
+        number=item.number, at=item.at.timestamp(), conversation=item.conversation if is_episode else None,
+        speaker=item.speaker if is_episode else "", kind=item.kind, trust=item.trust, importance=item.importance,
+        weight=weight_at(item.stale, then) if is_episode else 1.0, terms=item.terms, vector=item.vector,
+        embedder=item.embedder, text=item.text if passages else item.text[:TEXT], passages=passages,
+    )  # fmt: skip
+
+
+def _scale(row: ScoredRow, factor: float) -> ScoredRow:
+    parts = {**row.parts, "weight": round(factor * row.parts["weight"], 4)} if row.parts else row.parts
+    return row._replace(score=factor * row.score, parts=parts)
 
 
 def _find_days(question: str, now: datetime) -> tuple[float, float] | None:

@@ -147,7 +147,12 @@ class BankImporter:
         for mark in line.stale:
             require_text(by=mark.by, reason=mark.reason, evidence=mark.evidence)
             evidence = ids.local_id(mark.evidence)
-            stale.append(Demotion(by=mark.by, reason=mark.reason, evidence=evidence, at=mark.at, weight=mark.weight))
+            stale.append(
+                Demotion(
+                    by=mark.by, reason=mark.reason, evidence=evidence, at=mark.at, weight=mark.weight,
+                    valid_to=mark.valid_to,
+                )
+            )  # fmt: skip
         added = await self._episodes.append(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
         ids.add(added.id)
         counts.episodes += 1
@@ -164,13 +169,13 @@ class BankImporter:
         require_text(text=line.text, pass_id=line.pass_id)
         if not line.text.strip() or len(line.text) > MAX_CHARACTERS:
             raise InvalidRequest(f"a note has 1 to {MAX_CHARACTERS} characters")
-        self._require_past(line.at, line.created_at, line.retired_at, line.used_at)
+        self._require_past(line.at, line.created_at, line.retired_at, line.valid_to, line.used_at)
         used_at = line.used_at if "used_at" in line.model_fields_set else line.created_at
         await tx.notes.add(
             Note(
                 id=note_id, number=0, bank_id=bank.id, kind=line.kind, at=line.at, text=line.text, trust=line.trust,
                 importance=line.importance, evidence=evidence, pass_id=line.pass_id, created_at=line.created_at,
-                retired_at=line.retired_at, used_at=used_at,
+                retired_at=line.retired_at, valid_to=line.valid_to, used_at=used_at,
                 terms=stored_terms(searched_text(line.at, "", line.text), line.text),
             )
         )  # fmt: skip

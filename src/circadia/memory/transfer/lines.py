@@ -77,6 +77,7 @@ class StalePart(ExportLine):
     evidence: str = Field(max_length=1000)
     at: AwareDatetime
     weight: float = Field(gt=0, le=1)
+    valid_to: AwareDatetime | None = None
 
 
 class EpisodeLine(ExportLine):
@@ -111,7 +112,14 @@ class NoteLine(ExportLine):
     pass_id: str | None = Field(None, max_length=200)
     created_at: AwareDatetime
     retired_at: AwareDatetime | None = None
+    valid_to: AwareDatetime | None = None
     used_at: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _require_retired(self) -> Self:
+        if self.valid_to is not None and self.retired_at is None:
+            raise ValueError("a note with `valid_to` needs `retired_at`, too")
+        return self
 
 
 class SpanPart(ExportLine):

@@ -139,7 +139,7 @@ class FolderBank:
 
     async def _retire_note(self, tx: Tx, bank: Bank, note: Note) -> None:
         """Retire a note, and its sources with it, so that no later pass writes it again."""
-        await tx.notes.retire(note.id, self._clock.now())
+        await tx.notes.retire(note.id, self._clock.now(), valid_to=self._clock.now())
         for episode_id in note.evidence:
             if await tx.episodes.get(bank.id, episode_id) is not None:
                 await self._memory.episodes.demote(

@@ -148,7 +148,10 @@ class Effects:
             return "its replacement does not exist"
         if not await _is_note_present(tx, bank, str(_after(change).get("because", "")), source_rows):
             return "the note that shows it to be over does not exist"
-        await tx.notes.retire(note.id, self._clock.now())
+        after = _after(change)
+        ends = await _find_time(tx, bank, str(after.get("instead") or after.get("because") or ""), source_rows)
+        now = self._clock.now()
+        await tx.notes.retire(note.id, now, valid_to=max(ends or now, note.at))
         return change
 
     async def _restore_note(self, tx: Tx, bank: Bank, change: Change) -> str:
@@ -168,6 +171,7 @@ class Effects:
             new = await self._memory.episodes.demote(
                 tx, bank, EpisodeId(change.target), by=f"{BY} {change.pass_id}", reason=str(after["reason"]),
                 evidence=str(after["evidence"]), weight=float(cast("float", after["weight"])),
+                valid_to=await _find_time(tx, bank, str(after["evidence"]), source_rows),
             )  # fmt: skip
         except CircadiaError as error:
             return error.message
@@ -250,6 +254,13 @@ async def _is_note_present(tx: Tx, bank: Bank, key: str, source_rows: SourceRows
         return True
     note = await tx.notes.get(bank.id, NoteId(key))
     return note is not None and note.retired_at is None
+
+
+async def _find_time(tx: Tx, bank: Bank, key: str, source_rows: SourceRows) -> datetime | None:
+    """Return the time of the named note or episode; None if the key names neither."""
+    row = source_rows.new.get(NoteId(key)) or await tx.notes.get(bank.id, NoteId(key))
+    row = row or await tx.episodes.get(bank.id, EpisodeId(key))
+    return None if row is None else row.at
 
 
 def _after(change: Change) -> Mapping[str, object]:

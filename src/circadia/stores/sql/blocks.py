@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from datetime import datetime
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import Select, bindparam, func, select, update
 
 from circadia.ids import BankId
 from circadia.records.block import Block, BlockSpan
@@ -13,6 +14,7 @@ from circadia.stores.locks import bank_key
 from circadia.stores.sql.memory_tables import blocks
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
+from circadia.stores.sql.schema import Instant
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -39,15 +41,19 @@ _NEWEST = (
     select(blocks.c.label, func.max(blocks.c.version).label("version"))
     .where(blocks.c.bank_id == bindparam("bank"))
     .group_by(blocks.c.label)
-    .subquery()
 )
 _OF_BANK = select(blocks).where(blocks.c.bank_id == bindparam("bank"))
-_SELECT_PRESENT = Statement(
-    _OF_BANK.join(_NEWEST, (_NEWEST.c.label == blocks.c.label) & (_NEWEST.c.version == blocks.c.version))
-    .where(blocks.c.deleted.is_(False))
-    .order_by(blocks.c.label),
-    read=_read_block,
-)
+
+
+def _select_present(newest: Select[Any]) -> Statement[Block]:
+    """Select the blocks of these labels and versions, without deleted ones."""
+    versions = newest.subquery()
+    rows = _OF_BANK.join(versions, (versions.c.label == blocks.c.label) & (versions.c.version == blocks.c.version))
+    return Statement(rows.where(blocks.c.deleted.is_(False)).order_by(blocks.c.label), read=_read_block)
+
+
+_SELECT_PRESENT = _select_present(_NEWEST)
+_SELECT_PRESENT_AT = _select_present(_NEWEST.where(blocks.c.at <= bindparam("then", type_=Instant)))
 _SELECT_LABELS = Statement(
     select(blocks.c.label).where(blocks.c.bank_id == bindparam("bank")).distinct().order_by(blocks.c.label)
 )
@@ -81,6 +87,10 @@ class Blocks(Noun):
         """Return the newest version of each block that is not deleted, by label."""
         await self._hold(bank_key(bank_id))
         return await self._all(_SELECT_PRESENT, {"bank": bank_id}, short=False)
+
+    async def find_all_at(self, bank_id: BankId, at: datetime) -> Sequence[Block]:
+        """Return the version of each block that was the newest at a time and not deleted, by label."""
+        return await self._all(_SELECT_PRESENT_AT, {"bank": bank_id, "then": at}, short=False)
 
     async def labels(self, bank_id: BankId) -> Sequence[str]:
         """Return all present and past labels of the bank, in order."""

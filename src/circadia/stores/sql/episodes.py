@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.conversation import display_alias
-from circadia.records.episode import Demotion, Episode, ForgottenEpisode, count_passages, find_passage
+from circadia.records.episode import Demotion, Episode, ForgottenEpisode, count_passages, find_passage, weight_at
 from circadia.records.index_entry import Excerpt, Layer
 from circadia.stores.locks import bank_key
 from circadia.stores.sql.due_checks import queue_check
@@ -81,7 +81,7 @@ _SELECT_WEIGHTS = Statement(
         episodes.c.bank_id == bindparam("bank"), episodes.c.demotion > bindparam("after")
     )
 )
-_DEMOTED = select(episodes.c.id, episodes.c.stale).where(
+_DEMOTED = select(episodes.c.id, episodes.c.number, episodes.c.stale).where(
     episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
 )
 HAS_EXPIRED: Final = episodes.c.expires_at <= bindparam("now", type_=Instant)
@@ -271,6 +271,11 @@ class Episodes(SearchableRows[EpisodeId, Episode]):
 
         rows = await self._run(work, short=False)
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
+
+    async def find_weights(self, bank_id: BankId, at: datetime) -> Mapping[int, float]:
+        """Return the weights at a time, by number, of the episodes that are demoted now."""
+        rows = await self._all(_SELECT_DEMOTED, {"bank": bank_id}, short=False)
+        return {row.number: weight_at(_STALE.validate_python(row.stale), at) for row in rows}
 
     def _build_records(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
         return [_read_episode(row) for row in rows]

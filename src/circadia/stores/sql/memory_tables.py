@@ -127,6 +127,7 @@ notes = Table(
     Column("retired_at", Instant),
     Column("demotion", Integer),  # the bank's demotion count when it was last retired or restored
     Column("operation", String),
+    Column("valid_to", Instant),
     sqlite_autoincrement=True,
 )
 Index("notes_retired_at", notes.c.retired_at, **only("retired_at IS NOT NULL"))

@@ -45,7 +45,14 @@ _SELECT_ALL = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
 _IN_STATE: Final = {NoteState.LIVE: notes.c.retired_at.is_(None), NoteState.RETIRED: notes.c.retired_at.is_not(None)}
-_RETIRE = build_demotion(notes, retired_at=bindparam("now"))
+_SELECT_HELD = Statement(
+    _OF_BANK.where(
+        notes.c.retired_at.is_not(None), notes.c.valid_to > bindparam("then"), notes.c.at <= bindparam("then")
+    )
+    .order_by(notes.c.number.desc())
+    .limit(bindparam("most"))
+)
+_RETIRE = build_demotion(notes, retired_at=bindparam("now"), valid_to=bindparam("ends"))
 _SELECT_WEIGHTS = Statement(
     select(notes.c.number, notes.c.retired_at).where(
         notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after")
@@ -134,6 +141,12 @@ class Notes(SearchableRows[NoteId, Note]):
         )
         return notes[::-1]
 
+    async def find_held(self, bank_id: BankId, at: datetime, *, limit: int) -> Sequence[Note]:
+        """Return the newest `limit` retired notes that held at this time, in ascending order."""
+        values = {"bank": bank_id, "then": at, "most": limit}
+        held = await self._run(lambda connection: self._build_records(connection, _SELECT_HELD.all(connection, values)))
+        return held[::-1]
+
     async def find_page(
         self, bank_id: BankId, *, state: NoteState | None = None, after: int = 0, limit: int = 100
     ) -> Sequence[Note]:
@@ -170,9 +183,12 @@ class Notes(SearchableRows[NoteId, Note]):
             sources.setdefault(note, []).append(episode)
         return {note: frozenset(of_note) for note, of_note in sources.items()}
 
-    async def retire(self, note_id: NoteId, at: datetime | None) -> None:
-        """Retire a note from search, or restore it; either counts as a demotion."""
-        values = {"key_id": note_id, "now": at}
+    async def retire(self, note_id: NoteId, at: datetime | None, *, valid_to: datetime | None = None) -> None:
+        """Retire a note from search, or restore it; either counts as a demotion.
+
+        Without `valid_to` it is not known to have held at any time.
+        """
+        values = {"key_id": note_id, "now": at, "ends": valid_to}
         await self._demote(_RETIRE, values)
 
     async def mark_used(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
