@@ -45,7 +45,7 @@ _NEWEST = (
 _OF_BANK = select(blocks).where(blocks.c.bank_id == bindparam("bank"))
 
 
-def _select_present(newest: Select[Any]) -> Statement[Block]:
+def _select_present(newest: Select[Any, Any]) -> Statement[Block]:
     """Select the blocks of these labels and versions, without deleted ones."""
     versions = newest.subquery()
     rows = _OF_BANK.join(versions, (versions.c.label == blocks.c.label) & (versions.c.version == blocks.c.version))
