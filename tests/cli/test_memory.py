@@ -5,6 +5,8 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -107,6 +109,29 @@ async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(op
     assert "nothing found" in await told("banks", "search", "search", "Porto", "--speaker", "nobody")
     refused(await run("banks", "search", "serch", "Porto"), 4, "did you mean 'search'?")
     refused(await run("banks", "search", "search", "Porto", "--kind", "rumour"), 2, "kind")
+
+
+@pytest.mark.spec("MEM-32")
+async def test_a_search_and_a_context_as_of_a_date_and_what_is_no_longer_valid(
+    operator: CircadiaProcess, tmp_path: Path
+) -> None:
+    moved = {"by": "me", "reason": "she moved", "evidence": "a call", "at": "2025-08-01T00:00:00Z", "weight": 0.3}
+    lines: list[dict[str, object]] = [{"type": "bank", "version": 1, "name": "dated"}]
+    for text, at, stale in (("Ann lives in Faro.", "2025-01-01", [moved]), ("Ann lives in Porto.", "2025-07-01", [])):
+        lines.append({"type": "episode", "speaker": "ann", "text": text, "at": f"{at}T00:00:00Z", "stale": stale})
+    file = tmp_path / "dated.jsonl"
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    await fetch("banks", "import", str(file))
+    faro = "Ann lives in Faro."
+    for when, found in (("2025-06-01", {faro: False}), ("2025-07-02", {faro: False, "Ann lives in Porto.": False})):
+        hits = (await fetch("banks", "search", "dated", "where does Ann live", "--as-of", when))["hits"]
+        assert {hit["text"]: hit["superseded"] for hit in hits} == found
+        fitting = (await fetch("banks", "context", "dated", "where does Ann live", "--as-of", when))["fitting"]
+        assert [(text in fitting) for text in found] == [True] * len(found)
+        assert f"Today is {date.fromisoformat(when):%A}, {when}." in fitting
+    shown = await told("banks", "search", "dated", "where does Ann live")
+    assert "Ann lives in Faro. (no longer valid)" in " ".join(shown.split())
+    refused(await run("banks", "search", "dated", "Ann", "--as-of", "2999-01-01"), 2, "in the future")
 
 
 @pytest.mark.spec("MEM-40")

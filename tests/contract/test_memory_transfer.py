@@ -52,7 +52,7 @@ class Memory:
 
 async def fill(store: Store, memory: Memory) -> None:
     """Make the bank: twelve episodes, half of them with all that one may have, a note, a block with a branch."""
-    stale = (Demotion(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
+    stale = (Demotion(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3, valid_to=NOON),)
     async with store.begin_write() as tx:
         await tx.banks.add(HOME)
         made: list[EpisodeId] = []
@@ -69,7 +69,7 @@ async def fill(store: Store, memory: Memory) -> None:
             Note(
                 id=NoteId("n1"), number=0, bank_id=HOME.id, kind=NoteKind.SUMMARY, at=NOON, text="all of it",
                 trust=Trust.TOOL, importance=0.9, evidence=tuple(made[:3]), pass_id="p1", created_at=NOON,
-                retired_at=NOON,
+                retired_at=NOON, valid_to=NOON - timedelta(days=1),
             )
         )  # fmt: skip
         first = Block(

@@ -142,10 +142,9 @@ async def test_a_demotion_counts_from_its_time_on(tmp_path: Path, sections: dict
         assert await found(at, before) == both
         assert await found(at, None) == await found(at, clock.now()) == {**both, "Ann lives in Faro.": True}
         hits = (await ok(at, "GET", f"/search?{query(None)}"))["hits"]
-        assert {hit["text"]: hit["times"] for hit in hits} == {
-            "Ann lives in Faro.": 1,
-            "Ann has to live near the sea.": 2,
-        }
+        times = [(hit["text"], hit["times"]) for hit in hits]
+        assert [number for text, number in times if "sea" in text] == [2, 1], "the newest tells how often"
+        assert ("Ann lives in Faro.", 1) in times
         for as_of, superseded in ((None, True), (before.isoformat(), False)):
             opened = await recalled(at, episode=episode["id"], **({} if as_of is None else {"as_of": as_of}))
             assert [hit["superseded"] for hit in opened["structuredContent"]["hits"]] == [superseded]

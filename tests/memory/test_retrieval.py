@@ -114,6 +114,32 @@ async def test_notes_and_episodes_are_searched_together_or_apart_and_retired_not
     assert await world.texts("tea", layers=(Layer.NOTES,)) == []
 
 
+@pytest.mark.spec("MEM-32")
+async def test_a_note_that_held_then_takes_the_place_that_it_would_have_had(world: World) -> None:
+    """A search among what is retired says nothing about how well it fits beside the rest."""
+    texts = ("Ann bought green tea in Porto", "Ann sold black tea in Faro", "Bo has a boat", "the boat of Bo is red")
+    made = [(await world.remember(text)).episode.id for text in texts]
+    fits, fits_less = await world.note("Ann drank green tea in Porto", made), await world.note("Bo is in Porto", made)
+    then = world.clock.now()
+    asked = "Where did Ann buy green tea in Porto?"
+    whole = [each.text for each in await world.find(asked)]
+    world.clock.advance(60)
+    async with world.store.begin_write() as tx:
+        for note in (fits, fits_less):
+            await tx.notes.retire(note, world.clock.now(), valid_to=world.clock.now())
+        await tx.banks.bump_generation(world.bank.id)
+    question = await world.retrieval.prepare_question(asked, as_of=then)
+    found = await world.find_asked(question)
+    assert ([each.text for each in found], found[1].item.id) == (whole, fits)
+    assert [each.text for each in await world.find_asked(replace(question, limit=2))] == whole[:2]
+    assert await world.find_asked(replace(question, layers=(Layer.NOTES,), speaker="ann")) == []
+    assert len(await world.find_asked(replace(question, layers=(Layer.EPISODES,)))) == len(texts)
+    for each in found:
+        parts = dict(each.scored.parts)
+        weight = parts.pop("weight")
+        assert each.scored.score == pytest.approx(weight * sum(parts.values()), abs=1e-3)
+
+
 @pytest.mark.spec("MEM-03", "MEM-05")
 async def test_a_demotion_lowers_a_hit_until_it_is_taken_back_and_says_so(world: World) -> None:
     first = await world.remember("Ann lives in Oslo")

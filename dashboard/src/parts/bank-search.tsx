@@ -93,6 +93,8 @@ function Hit({ bank, question, hit }: { bank: string; question: string; hit: Hit
         <Text size="xs" maw="100%">
           {hit.kind} from {hit.speaker === null ? "passes" : <Name text={hit.speaker} />}, trust: {hit.trust}
           {hit.passage !== null && `, passage ${hit.passage} of ${hit.passages}`}
+          {hit.superseded && ", no longer valid"}
+          {hit.times > 1 && `, ${hit.times} times`}
         </Text>
         <Text size="xs">
           <DateTime at={hit.at} />

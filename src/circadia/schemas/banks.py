@@ -185,7 +185,7 @@ class HitView(View):
         examples=[{"words": 0.26, "meaning": 0.11, "window": 0.6, "statement": 0.16, "weight": 1.0}],
     )
     evidence: list[str] = Field(description="Source episodes of a note; empty for an episode.")
-    times: int = Field(description="How often its speaker says this text, of which it is the newest.")
+    times: int = Field(description="How often its speaker says this text, at the newest hit; 1 at the others.")
     superseded: bool = Field(description="Whether it was no longer valid at `as_of`; without `as_of`, now.")
     valid_to: datetime | None = Field(
         description="From when on a note holds no more; null if it still holds, and for an episode."
