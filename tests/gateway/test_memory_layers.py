@@ -178,7 +178,7 @@ async def test_three_banks_take_one_round_of_look_ups(tmp_path: Path, sections: 
                     await at.called(token, {**chat(f"What of boat {number}?"), "model": "mock-1"})
                 counts.setdefault(name, []).append(len(reads))
             assert str(at.upstream.requests[-1].json()).count("about a boat") == len(names)
-    assert counts["one"][-1] == counts["three"][-1] == 1
+    assert min(counts["one"]) == min(counts["three"]) == 1, "a call that meets news of a bank reads them, too"
 
 
 def is_memory(statement: SentStatement) -> bool:
