@@ -23,7 +23,7 @@ from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import EpisodeService, NewEpisode, searched_text
 from circadia.memory.forgetting import forget
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_terms
 from circadia.memory.search.vectors import stored_vector

@@ -21,7 +21,7 @@ from circadia.memory.banks import BankService, NewBank
 from circadia.memory.context import ContextBuilder, estimate_tokens
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import EpisodeService, NewEpisode
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust

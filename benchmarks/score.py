@@ -21,7 +21,8 @@ from circadia.evaluation.locomo import DialogueTurn, EvidenceQuestion, LongConve
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import WEIGHTS, BankIndex, Question
+from circadia.memory.search.index import WEIGHTS, BankIndex
+from circadia.memory.search.question import Question
 from circadia.memory.search.terms import question_words, stored_terms
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Trust

@@ -22,7 +22,7 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
 from circadia.memory.banks import BankService, NewBank
 from circadia.memory.forgetting import forget
-from circadia.memory.search.index import DEPTH, Question
+from circadia.memory.search.question import DEPTH, Question
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import STOP_WORDS, words
 from circadia.memory.search.vectors import Vectors, stored_vector

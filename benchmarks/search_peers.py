@@ -15,7 +15,7 @@ from benchmarks.peers import NotInstallable
 from benchmarks.report import Report, number
 from benchmarks.turns import DIMENSIONS, EMBEDDER, Turn, Turns
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.stores.sqlite import open_sqlite
 
 MEMORIES: Final[Sequence[Memory]] = (CHROMA_DATABASE, MEM0_MEMORY)

@@ -13,7 +13,7 @@ import numpy as np
 from circadia.ids import BankId, EpisodeId
 from circadia.memory.episodes import searched_text
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.memory.search.terms import question_terms, stored_terms, words
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Trust

@@ -176,7 +176,7 @@ async def test_what_is_forgotten_goes_with_all_that_rests_on_it_and_nothing_else
     await rest_on(service, gone["id"])
     await write(service, "kept\nAnn moved to Porto.\nmore")
     would = await service.ok("POST", "/banks/team/forget", {"speaker": "ann", "dry_run": True})
-    assert would == {"bank": "team", "episodes": 1, "notes": 0, "versions": 2, "dry_run": True}
+    assert would == {"bank": "team", "episodes": 1, "notes": 0, "versions": 2, "copies": 0, "dry_run": True}
     assert (await service.ok("GET", "/banks/team"))["episodes"] == 2
     assert await service.ok("POST", "/banks/team/forget", {"speaker": "ann"}) == {**would, "dry_run": False}
     assert await values(service) == ["kept", "kept\nmore"]

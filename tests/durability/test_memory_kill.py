@@ -9,7 +9,7 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.ids import BankId
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Bank

@@ -9,7 +9,7 @@ import pytest
 
 from circadia.memory.context import Context, ContextBuilder
 from circadia.memory.forgetting import forget
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.memory.search.retrieval import Retrieval
 from circadia.stores.base import Store, Tx
 from tests.memory.world import EMBEDDER, World, vector

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circadia.memory.search import postings
-from circadia.memory.search.index import BankIndex, Question, ScoredRow
+from circadia.memory.search.index import BankIndex
+from circadia.memory.search.question import Question, ScoredRow
 from circadia.memory.search.terms import question_terms, stored_terms, words
 from circadia.memory.search.vectors import stored_vector
 from circadia.records.bank import Trust

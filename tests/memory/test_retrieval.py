@@ -13,7 +13,7 @@ from circadia.ids import EpisodeId
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.forgetting import forget
 from circadia.memory.search import retrieval
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.memory.search.terms import question_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind

@@ -13,7 +13,7 @@ from circadia.memory.blocks import BlockAuthor, BlockService, BlockUpdate
 from circadia.memory.context import ContextBuilder
 from circadia.memory.episodes import EpisodeService, NewEpisode, StoredEpisode
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import Question
+from circadia.memory.search.question import Question
 from circadia.memory.search.retrieval import Retrieval, SearchHit
 from circadia.memory.search.terms import stored_terms
 from circadia.memory.search.vectors import stored_vector

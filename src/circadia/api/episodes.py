@@ -20,8 +20,8 @@ from circadia.memory.context import Context as Built
 from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.layers import build_context_of, find_in_layers
-from circadia.memory.search.index import SUPERSEDED, Question
 from circadia.memory.search.metadata_filter import parse_filter
+from circadia.memory.search.question import SUPERSEDED, Question
 from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_uses
 from circadia.records.agent import MAX_LAYERS, Name
@@ -231,6 +231,16 @@ Where = Annotated[
     ),
 ]
 
+Recency = Annotated[
+    float,
+    Query(ge=0, le=10, allow_inf_nan=False, description="Score bonus of something that happens now; 0 means none."),
+]
+HalfLife = Annotated[
+    float, Query(gt=0, le=36_500, allow_inf_nan=False, description="Days after which the `recency` bonus is halved.")
+]
+Importance = Annotated[
+    float, Query(ge=0, le=10, allow_inf_nan=False, description="Score bonus of the most important; 0 means none.")
+]
 AsOf = Annotated[
     Instant, Query(description="Only what had happened and what was valid at this date or time; by default now.")
 ]
@@ -299,17 +309,9 @@ async def search_bank(
     until: Annotated[Instant, Query(description="Before this date or time.")] = None,
     as_of: AsOf = None,
     layer: Annotated[list[Layer] | None, Query(description="`episodes` or `notes`; by default both.")] = None,
-    recency: Annotated[
-        float,
-        Query(ge=0, le=10, allow_inf_nan=False, description="Score bonus of something that happens now; 0 means none."),
-    ] = 0.0,
-    half_life_days: Annotated[
-        float,
-        Query(gt=0, le=36_500, allow_inf_nan=False, description="Days after which the `recency` bonus is halved."),
-    ] = 30.0,
-    importance: Annotated[
-        float, Query(ge=0, le=10, allow_inf_nan=False, description="Score bonus of the most important; 0 means none.")
-    ] = 0.0,
+    recency: Recency = 0.0,
+    half_life_days: HalfLife = 30.0,
+    importance: Importance = 0.0,
 ) -> HitList:
     """Find episodes and notes by words and meaning, each with the parts of its score.
 
@@ -367,15 +369,11 @@ async def show_context(
     async with context.store.begin_read() as tx:
         banks = await _open_banks(context, tx, who, bank, also, user)
         built = await build_context_of(
-            context.memory.contexts,
-            tx,
-            banks,
-            question,
+            context.memory.contexts, tx, banks, question, as_of=as_of,
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
             today=find_day(question, who.agent.coordination.zone if who.agent else "UTC"),
-            as_of=as_of,
-        )
+        )  # fmt: skip
         hits = await _fetch_hits(context, tx, banks, built)
     if who.agent is not None:
         context.memory.uses.add(*build_uses(banks.banks, who.agent.id, built.hits, built.blocks))

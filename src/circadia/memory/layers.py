@@ -23,7 +23,7 @@ from circadia.memory.context import (
     render_block,
     render_day,
 )
-from circadia.memory.search.index import Question, ScoredRow
+from circadia.memory.search.question import Question, ScoredRow
 from circadia.memory.search.retrieval import BankSearchResult, Retrieval, SearchHit
 from circadia.records.bank import Bank
 from circadia.records.block import Block

@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime, time
 from typing import Final
 
 from circadia.ids import AgentId, BankId
-from circadia.memory.context import Hit, beginning
+from circadia.memory.context import Hit
+from circadia.memory.context_lines import beginning
 from circadia.memory.search.retrieval import SearchHit
 from circadia.records.answer import AnswerBasis
 from circadia.records.bank import Bank

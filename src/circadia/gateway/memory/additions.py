@@ -9,7 +9,6 @@ what has to go (forgotten, out of rights, over the budget) goes in one step that
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Final, cast
 
@@ -17,6 +16,7 @@ import orjson
 
 from circadia.caches import BoundedDict
 from circadia.gateway.answers.serving import render_hint
+from circadia.gateway.memory.line_keys import SHOWN_AS, BlockKey, LineKey, LineKind, short_key, split_by_bank, whole_key
 from circadia.gateway.memory.notices import render_changes, render_wake_notice
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.ids import AnswerId, BankId
@@ -54,29 +54,6 @@ TIMES: Final = 4
 """How often the tokens of one turn's context fit in those of all turns."""
 
 
-class LineKind(StrEnum):
-    DAY = "d"
-    """The day of the agent, in ISO 8601."""
-    CHANGES = "c"
-    """What passes have changed: the counts."""
-    HINT = "h"
-    """A ready answer: its id, and whether with its reasoning."""
-    NEWER = "t"
-    """The beginning of a turn that the ready answer before it does not know."""
-    SUPERSEDED_EPISODE = "se"
-    SUPERSEDED_NOTE = "sn"
-    LEFT_OUT = "a"
-    """The names of banks that are not there."""
-    BANK = "k"
-    """The heading above the lines of one of several banks: its id. The lines before it are of the first."""
-    BLOCK = "b"
-    """Its label and version."""
-    EPISODE = "e"
-    NOTE = "n"
-    WAKE = "w"
-    """The notice of a woken agent, alone and unfenced: its numbers (`notice_key`)."""
-
-
 _LAYERS: Final = {
     LineKind.EPISODE: Layer.EPISODES,
     LineKind.NEWER: Layer.EPISODES,
@@ -84,13 +61,7 @@ _LAYERS: Final = {
     LineKind.SUPERSEDED_EPISODE: Layer.EPISODES,
     LineKind.SUPERSEDED_NOTE: Layer.NOTES,
 }
-_SHOWN: Final = {Layer.EPISODES: LineKind.EPISODE, Layer.NOTES: LineKind.NOTE}
 _SUPERSEDED: Final = {Layer.EPISODES: LineKind.SUPERSEDED_EPISODE, Layer.NOTES: LineKind.SUPERSEDED_NOTE}
-
-LineKey = tuple[str, str | int, int, int]
-"""Kind, then id, number or label, then a version, passage or flag, then `ScoredRow.times` of a row, 1 for others."""
-BlockKey = tuple[str, int]
-"""Label and version; with version 0, the id of the bank whose blocks follow, as `LineKind.BANK`."""
 
 
 @fast_record
@@ -127,7 +98,7 @@ class KeptAdditions:
 
     def encode(self) -> str:
         """Return the text for the row."""
-        turns = [[turn.at, turn.mark, turn.shown, list(map(_short_key, turn.lines))] for turn in self.turns]
+        turns = [[turn.at, turn.mark, turn.shown, list(map(short_key, turn.lines))] for turn in self.turns]
         kept = {
             "form": FORM, "bank": self.bank, "demotions": self.demotions, "stable": self.stable,
             "stable_shown": self.stable_shown, "turns": turns,
@@ -171,19 +142,10 @@ def decode_additions(text: str) -> KeptAdditions:
         stable=tuple((label, version) for label, version in kept["stable"]),
         stable_shown=kept["stable_shown"],
         turns=tuple(
-            Addition(at=at, mark=mark, shown=shown, lines=tuple(map(_whole_key, lines)))
+            Addition(at=at, mark=mark, shown=shown, lines=tuple(map(whole_key, lines)))
             for at, mark, shown, lines in kept["turns"]
         ),
     )
-
-
-def _short_key(line: LineKey) -> Sequence[str | int]:
-    return line[:3] if line[3] == 1 else line
-
-
-def _whole_key(kept: Sequence[Any]) -> LineKey:
-    kind, key, version, times = kept if len(kept) > 3 else (*kept, 1)
-    return kind, key, version, times
 
 
 def keep_notice(prompt: RequestPrompt | None, additions: str, notice: str) -> str:
@@ -231,7 +193,7 @@ class RenderedAddition:
 
     @property
     def id_bytes(self) -> int:
-        return len(orjson.dumps(list(map(_short_key, self.lines)))) + PLACE_BYTES
+        return len(orjson.dumps(list(map(short_key, self.lines)))) + PLACE_BYTES
 
 
 def rendered_addition(
@@ -241,14 +203,6 @@ def rendered_addition(
         text=text, unfenced=unfenced, lines=lines, hits=hits, blocks=blocks, shown=text_hash(text),
         tokens=estimate_tokens(text),
     )  # fmt: skip
-
-
-def hit_key(hit: Hit) -> LineKey:
-    return (_SHOWN[hit.scored.layer].value, hit.scored.number, hit.scored.passage, hit.scored.times)
-
-
-def block_key(block: Block) -> LineKey:
-    return (LineKind.BLOCK.value, block.label, block.version, 1)
 
 
 async def find_superseded(tx: Tx, bank: Bank, after: int, hits: Iterable[Hit]) -> tuple[LineKey, ...]:
@@ -355,7 +309,7 @@ class AdditionRenderer:
                 kind in _LAYERS
                 and (row := row_lines.get((_LAYERS[kind], cast("int", key), version, line[3]))) is not None
             ):
-                is_whole = kind in _SHOWN.values() or (kind is LineKind.NEWER and len(row[0]) <= LONGEST_NEWER)
+                is_whole = kind in SHOWN_AS.values() or (kind is LineKind.NEWER and len(row[0]) <= LONGEST_NEWER)
                 texts[line] = row[0] if is_whole else _render_part(kind, row[0])
                 hits += [row[1]] if is_whole else []
         return texts, hits, list(blocks.values())
@@ -376,19 +330,6 @@ class AdditionRenderer:
             render_layered_stable(groups), [block for _, blocks in groups for block in blocks]
         )  # fmt: skip
         return rendered
-
-
-def split_by_bank(lines: Iterable[LineKey]) -> Iterator[tuple[LineKey | None, str, Sequence[LineKey]]]:
-    """Yield the lines of each bank with its heading and id; first, without both, those of an agent's first bank."""
-    heading: LineKey | None = None
-    group: list[LineKey] = []
-    for line in lines:
-        if line[0] == LineKind.BANK:
-            yield heading, "" if heading is None else str(heading[1]), group
-            heading, group = line, []
-        else:
-            group.append(line)
-    yield heading, "" if heading is None else str(heading[1]), group
 
 
 def stable_keys(banks: BankLayers, blocks: Iterable[Block]) -> tuple[BlockKey, ...]:
@@ -433,18 +374,6 @@ def count_dropped(sent: Sequence[RenderedAddition], new: RenderedAddition, token
             while dropped < len(sent) and (not dropped or sum(weights[dropped:]) > limit / 2):
                 dropped += 1
     return dropped
-
-
-def day_key(today: date) -> LineKey:
-    return (LineKind.DAY.value, today.isoformat(), 0, 1)
-
-
-def bank_key(bank: Bank) -> LineKey:
-    return (LineKind.BANK.value, bank.id, 0, 1)
-
-
-def left_out_key(names: Sequence[str]) -> LineKey:
-    return (LineKind.LEFT_OUT.value, ", ".join(names), 0, 1)
 
 
 def known_blocks(kept: KeptAdditions, additions: Iterable[Addition]) -> Mapping[BankId, Collection[BlockKey]]:

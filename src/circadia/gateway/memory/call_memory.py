@@ -200,7 +200,8 @@ class CallMemory:
             self._contact.require_database()
             if injects or question is not None:
                 injected = await self._inject(call, turn, prompt, content, question)
-            lookup = injected.lookup and await self._injection.check_lookup(turn, injected.lookup)
+            lookup = injected.lookup  # a check that fails leaves it
+            lookup = lookup and await self._injection.check_lookup(turn, lookup)
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
                 follow_up = CallFollowUp(pending_turn=pending, lookup=hit)

@@ -21,23 +21,17 @@ from circadia.gateway.memory.additions import (
     Addition,
     AdditionRenderer,
     KeptAdditions,
-    LineKey,
-    LineKind,
     RenderedAddition,
-    bank_key,
-    block_key,
     count_dropped,
-    day_key,
     decode_additions,
     find_superseded,
-    hit_key,
     known_blocks,
-    left_out_key,
     rendered_addition,
     stable_keys,
     text_hash,
 )
 from circadia.gateway.memory.conversations import ConversationCall
+from circadia.gateway.memory.line_keys import LineKey, LineKind, bank_key, block_key, day_key, hit_key, left_out_key
 from circadia.gateway.memory.notices import ChangeNotice, render_changes
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.ids import BankId

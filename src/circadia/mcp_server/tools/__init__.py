@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from circadia.mcp_server.tool import Tool
+from circadia.mcp_server.tools.corrections import CORRECTION_TOOLS
 from circadia.mcp_server.tools.dreams import DREAM_TOOLS, list_folders
 from circadia.mcp_server.tools.inbox import INBOX_TOOLS
-from circadia.mcp_server.tools.memory import CORRECTION_TOOLS, MEMORY_TOOLS, RETHINK_TOOLS
+from circadia.mcp_server.tools.memory import MEMORY_TOOLS, RETHINK_TOOLS
 from circadia.mcp_server.tools.messages import MESSAGE_TOOLS, WAIT_TOOLS
 from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
 from circadia.mcp_server.tools.threads import THREAD_TOOLS

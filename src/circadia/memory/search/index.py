@@ -15,31 +15,27 @@ note, an episode or a passage of one; neighbours are whole turns.
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from heapq import merge
 from itertools import accumulate, islice, repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from circadia.memory.search.columns import Array, highest_rows, rank_best
-from circadia.memory.search.metadata_filter import Condition, MetadataIndex
+from circadia.memory.search.metadata_filter import MetadataIndex
 from circadia.memory.search.passages import split_entry
 from circadia.memory.search.postings import LENGTH, SATURATION, Matches, Postings
+from circadia.memory.search.question import DEPTH, SUPERSEDED, UNEXPLAINED, Question, ScoredRow
 from circadia.memory.search.row_table import NONE, RowTable
 from circadia.memory.search.terms import QUESTION
 from circadia.memory.search.vectors import Vectors, split_vector
 from circadia.records.conversation import display_alias
 from circadia.records.episode import SILENT
-from circadia.records.fast_record import fast_record
 from circadia.records.index_entry import Excerpt, IndexEntry, Layer
 
-SUPERSEDED: Final = 0
-"""`ScoredRow.times` of a row that no longer holds."""
 OWN_HITS: Final = 3
 """Hits of a question itself for each hit by `Question.exchange`, whose figures `python -m benchmarks score` prints."""
-UNEXPLAINED: Final[Mapping[str, float]] = {}
-"""The parts of a score in a search that does not explain."""
 WEIGHTS: Final = {
     "words": 0.26, "meaning": 0.20, "window": 0.60, "answer": 0.30, "statement": 0.16, "speaker": 0.13,
 }  # fmt: skip
@@ -49,72 +45,12 @@ NEIGHBOURS: Final = 2
 """Turns of a window on each side."""
 DAYS: Final = 0.4
 """Weight of a row of the days that the question names: more than half of all words, less than the best match."""
-DEPTH: Final = 100
-"""Rows examined closely by words, and by meaning; more if more are asked for."""
 SPREAD: Final = 3
 """Passages of a turn that come before those of other turns."""
 WAITING_BYTES: Final = 100
 """Size of a row that waits for its vector."""
 MIN_DIVISOR: Final = 1e-9
 """Divisor in place of zero."""
-
-
-@fast_record
-class Question:
-    terms: Sequence[int] = ()
-    """Hashes of its words."""
-    vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
-    """Unit vectors by embedder."""
-    names: Collection[str] = ()
-    """Its words in lower case, among which speakers are looked for."""
-    layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
-    since: float | None = None
-    """Inclusive, seconds since 1970."""
-    until: float | None = None
-    """Exclusive, seconds since 1970."""
-    conversation: str | None = None
-    speaker: str | None = None
-    kinds: Collection[str] = ()
-    """All if empty."""
-    trusts: Collection[str] = ()
-    """All if empty."""
-    where: Sequence[Condition] = ()
-    """Conditions on the metadata of episodes; notes have none, so with some only episodes are found."""
-    recency: float = 0.0
-    """Score of a row from this moment; it halves every `half_life` seconds."""
-    half_life: float = 30 * 86_400.0
-    importance: float = 0.0
-    """Score of the most important row."""
-    now: float = 0.0
-    """Seconds since 1970."""
-    days: tuple[float, float] | None = None
-    """The time that the question is about, from and until, seconds since 1970; it weighs and does not filter."""
-    as_of: float | None = None
-    """Only what had happened then, seconds since 1970."""
-    weights: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Other weights of episodes, by number: those that they had at `as_of`."""
-    limit: int = 10
-    explained: bool = True
-    """Whether results include the parts of their scores."""
-    exchange: Sequence[int] = ()
-    """Hashes of its words and of those of the exchange before it, for what it leaves unsaid ("And her brother?")."""
-    exchange_names: Collection[str] = ()
-    """As `names`."""
-
-
-class ScoredRow(NamedTuple):
-    """A search result; a tuple, since a call examines thirty."""
-
-    layer: Layer
-    number: int
-    score: float
-    """Comparable within one search only."""
-    parts: Mapping[str, float]
-    """Score parts by name; `weight` multiplies the sum of the others. Empty unless the search explains."""
-    passage: int = 0
-    """Number of the passage in its episode, from 1; 0 if the text is not split."""
-    times: int = 1
-    """How often its speaker says this text, of which it is the newest; `SUPERSEDED` if it was demoted."""
 
 
 class BankIndex:

@@ -14,7 +14,8 @@ from circadia.errors import InvalidRequest
 from circadia.ids import BankId
 from circadia.memory.relative_dates import find_relative_dates
 from circadia.memory.search.columns import Array
-from circadia.memory.search.index import DEPTH, BankIndex, Question, ScoredRow, merge_scored
+from circadia.memory.search.index import BankIndex, merge_scored
+from circadia.memory.search.question import DEPTH, Question, ScoredRow
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block

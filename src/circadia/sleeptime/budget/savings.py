@@ -32,7 +32,8 @@ from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.llm.usage import Usage
-from circadia.memory.context import beginning, estimate_tokens, excerpt_tokens
+from circadia.memory.context import estimate_tokens, excerpt_tokens
+from circadia.memory.context_lines import beginning
 from circadia.memory.uses import BankUse, UseMarks, UseQueue
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import Prompt
-from circadia.memory.search.index import Question, ScoredRow
+from circadia.memory.search.question import Question, ScoredRow
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_words
 from circadia.records.bank import Bank
