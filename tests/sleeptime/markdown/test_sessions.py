@@ -15,8 +15,9 @@ from circadia.errors import InvalidRequest
 from circadia.memory.context import fence_memory
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.sessions import TranscriptSession, find_sessions, gather
 from circadia.sleeptime.markdown.project_folders import find_project_root
-from circadia.sleeptime.markdown.sessions import TranscriptSession, find_sessions, gather, group_by_project
+from circadia.sleeptime.markdown.sessions import group_by_project
 from tests.sleeptime.markdown.transcript_files import (
     HOUR,
     NOW,
@@ -299,7 +300,7 @@ MEASURE = """
 import json, sys, time
 from datetime import datetime
 from pathlib import Path
-from circadia.sleeptime.markdown.sessions import find_sessions, gather
+from circadia.memory.transfer.sessions import find_sessions, gather
 folder, now = Path(sys.argv[1]), datetime.fromisoformat(sys.argv[2])
 began, seen = time.process_time(), {}
 sessions = find_sessions(folder, seen, now)

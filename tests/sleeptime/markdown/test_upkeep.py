@@ -228,7 +228,7 @@ def test_a_topic_of_more_than_40_kb_is_split_into_parts_that_link_to_the_next(tm
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "MEMORY.md", *parts])
     assert all(part.stat().st_size <= 40_000 and part.read_text().startswith(FRONT.format("Long")) for part in parts)
     assert not before - entries(tmp_path)
-    assert parts[0].read_text().endswith("\n- [Long (2)](2026-11-20-part2.md)\n")
+    assert parts[0].read_text().endswith("\n- [Long (2)](long-part2.md)\n")
     assert parts[3].read_text().endswith("```\ncode\n```\n")
     assert sum(entries(tmp_path).values()) == sum(before.values()) + 3
 
