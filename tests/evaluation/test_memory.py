@@ -39,7 +39,7 @@ def locomo_talk() -> dict[str, Any]:
     ]
     conversation: dict[str, Any] = {}
     for sitting, (_, said, _, _) in enumerate(facts[:4], 1):
-        texts = [*(f"{text} ({sitting}-{number})" for number, text in enumerate(FILLER * 4)), said]
+        texts = [*(f"{text} ({sitting}-{number})" for number, text in enumerate(FILLER * 8)), said]
         conversation[f"session_{sitting}_date_time"] = f"1:56 pm on {sitting + 6} May, 2023"
         conversation[f"session_{sitting}"] = [
             {"speaker": ("Ann", "Bob")[place % 2], "dia_id": f"D{sitting}:{place}", "text": text}
@@ -151,7 +151,7 @@ async def test_the_hits_of_full_text_have_the_room_of_the_context(tmp_path: Path
         for arm in ("bm25", "context", "all")
     }
     assert all(bm25 <= context for bm25, context in zip(tokens["bm25"], tokens["context"], strict=True))
-    assert max(tokens["context"]) <= 1_000 < min(tokens["all"])
+    assert max(tokens["context"]) <= 2_000 < min(tokens["all"])
 
 
 async def test_haystacks_of_the_other_format_are_asked_when_they_say(tmp_path: Path) -> None:

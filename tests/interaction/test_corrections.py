@@ -40,6 +40,7 @@ async def tell(at: Live, token: str, text: str, headers: Mapping[str, str] = EVE
     async with at.call(token, body={**CHAT, "messages": chat(text)["messages"]}, headers=headers) as response:
         assert response.status == 200, await response.read()
     await at.server.exchanges.flush()
+    await at.server.journal.flush()  # whose conversation it is
 
 
 async def ask(at: Live, token: str, method: str, params: Mapping[str, object]) -> Any:

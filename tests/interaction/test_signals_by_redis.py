@@ -131,7 +131,7 @@ async def test_servers_start_and_work_while_redis_is_away(
 def test_a_url_that_cannot_be_used_is_refused_and_not_shown(sections: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         settings_from(sections)
-    assert str(refusal.value).startswith(told)
+    assert told in str(refusal.value)
     assert "s3cret" not in str(refusal.value)
 
 

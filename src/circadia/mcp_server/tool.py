@@ -116,6 +116,8 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
         if len(kinds) == 1:
             rest = {key: value for key, value in part.items() if key != "anyOf" and (key, value) != ("default", None)}
             schema["properties"][name] = {**kinds[0], **rest}
+        if (meaning := model.model_fields[name].description) is not None:  # lost where it is an object
+            schema["properties"][name]["description"] = meaning
     return schema
 
 

@@ -176,10 +176,7 @@ class CallMemory:
     async def prepare_call(
         self, call: ModelCall, turn: ConversationCall, body: CallBody, *, held: bool = False
     ) -> PreparedCall:
-        """Return the body with the bank's context, unchanged without one; or the ready answer.
-
-        `held` means that the call was written before a sleep. Its prompt is always read.
-        """
+        """Return the body with the bank's context, or a ready answer. The prompt of a `held` call is always read."""
         policy, content, stranger = call.agent.policy, body.content, is_stranger(call.agent.policy, turn.user)
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps_turns(policy)
         wants = injects and has_shared_layers(policy) if stranger else injects or keeps or wants_lookups(policy)
@@ -200,8 +197,8 @@ class CallMemory:
             self._contact.require_database()
             if injects or question is not None:
                 injected = await self._inject(call, turn, prompt, content, question)
-            lookup = injected.lookup  # a check that fails leaves it
-            lookup = lookup and await self._injection.check_lookup(turn, lookup)
+            if (lookup := injected.lookup) is not None:  # a check that fails leaves it
+                lookup = await self._injection.check_lookup(turn, lookup)
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
                 follow_up = CallFollowUp(pending_turn=pending, lookup=hit)

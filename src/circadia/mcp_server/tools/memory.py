@@ -110,8 +110,7 @@ class Recall(Arguments):
     as_of: Instant = Field(default=None, description="What had happened and was valid at this date or time.")
     where: dict[str, Any] | None = Field(
         default=None,
-        description='Only what has this metadata: values, lists of values, ranges and exclusions, such as {"tags": '
-        '["work", "home"], "score": {"gte": 3, "lt": 9}, "state": {"not": "paused"}}.',
+        description='Only what fits a filter of metadata, such as {"tags": ["a", "b"], "score": {"gte": 3}}.',
     )
     bank: ReadBankName = None
     user: User = None
