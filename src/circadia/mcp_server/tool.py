@@ -105,6 +105,10 @@ def _describe_mistake(line: Any, model: type[Arguments]) -> str:
     return f"argument {name!r}: {message} (got {_SHOWN.repr(line['input'])})"
 
 
+_IMPLIED: Final = (("additionalProperties", True), ("maxLength", 200), ("maxLength", 1_000))
+"""What an argument's schema does not repeat: a refusal says how long a name may be."""
+
+
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
     """Return a short JSON Schema of a tool's arguments, since each agent pays for it with each call.
 
@@ -118,6 +122,9 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
             schema["properties"][name] = {**kinds[0], **rest}
         if (meaning := model.model_fields[name].description) is not None:  # lost where it is an object
             schema["properties"][name]["description"] = meaning
+        for key, value in _IMPLIED:
+            if schema["properties"][name].get(key) == value:
+                del schema["properties"][name][key]
     return schema
 
 

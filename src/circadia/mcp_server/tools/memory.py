@@ -57,7 +57,7 @@ BankName = Annotated[
 ReadBankName = Annotated[
     str | None,
     BeforeValidator(as_text),
-    Field(max_length=200, description="A bank of your policy; by default all that are bound to you."),
+    Field(max_length=200, description="A bank of your policy; by default all of yours."),
 ]
 User = Annotated[
     str | None,
@@ -76,14 +76,14 @@ class Remember(Arguments):
     speaker: str | None = Field(default=None, description="Speaker; by default you.")
     conversation: str | None = Field(default=None, description="Conversation.")
     source: Literal["agent", "tool", "external"] = Field(
-        default="agent", description="Source of the text: you, a tool, or external, such as a web page."
+        default="agent", description="Who says it: you, a tool, or external, such as a web page."
     )
     importance: float | None = Field(default=None, description="Importance, 0 to 1.")
-    key: str | None = Field(default=None, description="Idempotency key: a repeat with the same key stores nothing.")
+    key: str | None = Field(default=None, description="Idempotency key: a repeat stores nothing.")
     metadata: dict[str, Any] = Field(
-        default_factory=dict[str, Any], description='Further data to find it by, such as {"tags": ["work"]}.'
+        default_factory=dict[str, Any], description='To find it by, such as {"tags": ["work"]}.'
     )
-    expires_at: Instant = Field(default=None, description="When to forget it: a date or time; by default never.")
+    expires_at: Instant = Field(default=None, description="When to forget it; by default never.")
     bank: BankName = None
     user: User = None
 
@@ -99,18 +99,17 @@ class Recall(Arguments):
         default=None, min_length=1, max_length=10_000, description="Question."
     )
     episode: Annotated[str | None, BeforeValidator(as_text)] = Field(
-        default=None, max_length=200, description="Instead of a question: the id of an episode to open."
+        default=None, max_length=200, description="Instead of a question: the id to open."
     )
-    passage: int = Field(default=1, ge=1, description="The passage to open, with the one before and the one after it.")
+    passage: int = Field(default=1, ge=1, description="The passage to open, with its neighbours.")
     limit: int = Field(default=8, ge=1, le=50, description="Maximum number of hits.")
     conversation: str | None = Field(default=None, description="Only from this conversation.")
     speaker: str | None = Field(default=None, description="Only from this speaker.")
     since: Instant = Field(default=None, description="At or after this date or time, ISO 8601.")
     until: Instant = Field(default=None, description="Before this date or time.")
-    as_of: Instant = Field(default=None, description="What had happened and was valid at this date or time.")
+    as_of: Instant = Field(default=None, description="What was valid at this date or time.")
     where: dict[str, Any] | None = Field(
-        default=None,
-        description='Only what fits a filter of metadata, such as {"tags": ["a", "b"], "score": {"gte": 3}}.',
+        default=None, description='Metadata filter, such as {"tags": ["a"], "score": {"gte": 3}}.'
     )
     bank: ReadBankName = None
     user: User = None
