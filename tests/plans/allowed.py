@@ -37,6 +37,8 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT \(SELECT count\(\*\) AS count_1 FROM episodes .*stale": "a bank's stale share, once in a pass",
     r"^SELECT .* FROM episodes WHERE episodes\.passages IS NULL ": "long texts of an older release, once an hour",
     # All of one thing, by an index of it.
+    r"^(SELECT .*|DELETE) FROM promotions WHERE ": "a bank or a note is forgotten, with its copies, a page at a time",
+    r"^SELECT .* FROM notes WHERE .* AND notes\.valid_to > ": "retired notes for a question as of a date, up to 2,000",
     r"^SELECT .* FROM agents JOIN sessions .* agents\.session_id = ": "agents of a session that is closed or listed",
     r"^SELECT .* FROM threads (JOIN participants .*)?WHERE threads\.session_id = ": "threads of a session or agent",
     r"^SELECT .* FROM pass_changes JOIN passes": "the changes of one thing, or those that a forgotten text is in",

@@ -17,6 +17,8 @@ from circadia.stores.sql.searchable import (
     SearchableRows,
     SearchableStatements,
     build_demotion,
+    fetch_by_ids,
+    fetch_by_numbers,
     is_of_bank,
     is_one_of,
     run_by_numbers,
@@ -76,11 +78,9 @@ _SELECT_USE_TIMES = Statement(
     )
 )
 
-_SELECT_SOURCES = (
-    select(notes.c.number, episodes.c.number)
-    .join_from(notes, evidence, evidence.c.note_id == notes.c.id)
-    .join(episodes, episodes.c.id == evidence.c.episode_id)
-)
+_SELECT_IDS = Statement(select(notes.c.id, notes.c.number).where(is_of_bank(notes), is_one_of(notes.c.number)))
+_SELECT_LINKS = Statement(select(evidence).where(is_one_of(evidence.c.note_id)))
+_SELECT_EPISODES = Statement(select(episodes.c.id, episodes.c.number).where(is_one_of(episodes.c.id)))
 
 
 class Notes(SearchableRows[NoteId, Note]):
@@ -176,8 +176,18 @@ class Notes(SearchableRows[NoteId, Note]):
         """Return the numbers of the episodes that notes rest on, by the numbers of the notes."""
         if not numbers:
             return {}
-        statement = _SELECT_SOURCES.where(notes.c.bank_id == bank_id, notes.c.number.in_(numbers))
-        rows = await self._run(lambda connection: connection.execute(statement).all())
+
+        def work(connection: Connection) -> Sequence[tuple[int, int]]:
+            """Look each up by its key: one statement with joins makes PostgreSQL read a bank's notes."""
+            rows = fetch_by_numbers(connection, _SELECT_IDS, numbers, bank=bank_id)
+            note_numbers = {row.id: row.number for row in rows}
+            links = fetch_by_ids(connection, _SELECT_LINKS, list(note_numbers))
+            episode_rows = fetch_by_ids(connection, _SELECT_EPISODES, list({link.episode_id for link in links}))
+            episode_numbers = {row.id: row.number for row in episode_rows}
+            pairs = [(note_numbers[link.note_id], episode_numbers.get(link.episode_id)) for link in links]
+            return [(note, episode) for note, episode in pairs if episode is not None]
+
+        rows = await self._run(work)
         sources: dict[int, list[int]] = {}
         for note, episode in rows:
             sources.setdefault(note, []).append(episode)

@@ -48,7 +48,7 @@ class Promotions(Noun):
 
     async def find_of_bank(self, bank_id: BankId, *, limit: int) -> Sequence[Promotion]:
         """Return up to `limit` promotions of notes of this bank."""
-        return await self._all(_SELECT_OF_BANK, {"source": bank_id, "most": limit})
+        return await self._all(_SELECT_OF_BANK, {"source": bank_id, "most": limit}, short=False)
 
     async def remove(self, notes: Collection[NoteId]) -> None:
         statement = delete(promotions).where(promotions.c.note_id.in_(notes))
