@@ -45,7 +45,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^UPDATE sleep_calls SET answer=": "a bank forgets",
     r"^SELECT .* FROM blocks WHERE blocks\.bank_id = \S+ ORDER BY blocks\.label, blocks\.version$": "a bank forgets",
     r"^SELECT DISTINCT blocks\.label FROM blocks WHERE": "labels of a bank's page, past ones too, by their index",
-    r"^SELECT episodes\.id(, episodes\.(number|stale))* FROM episodes WHERE episodes\.bank_id = ": "a bank forgets, or a pass",
+    r"^SELECT episodes\.id(, episodes\.(number|stale))* FROM episodes WHERE episodes\.bank_id = ": "forgetting, a pass",
     r"FROM agents JOIN sessions .* NOT agents\.asleep AND CAST": "a start looks for launched agents that are awake",
     r"FROM banks LEFT (OUTER )?JOIN sleep_states": "each bank is looked at once after a change of the settings",
     r"^WITH due AS \( SELECT agent_id FROM wakes": "all wakes that are due: the most urgent is decided first",
