@@ -200,8 +200,12 @@ async def fill_postgres(url: str, size: WorldSize) -> None:
         await connection.close()
 
 
+_SEQUENCE: Final = "SELECT pg_get_serial_sequence($1, 'number')"
+"""That of events counts their arrivals; they get their numbers from another one, after their commit."""
+
+
 async def _move_sequence(connection: Any, table: str, count: int) -> None:
-    sequence = await connection.fetchval("SELECT pg_get_serial_sequence($1, 'number')", table)
+    sequence = "event_numbers" if table == "events" else await connection.fetchval(_SEQUENCE, table)
     if sequence is not None:
         await connection.execute(f"SELECT setval('{sequence}', {count})")
 

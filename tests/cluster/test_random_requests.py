@@ -21,10 +21,12 @@ SEED_VARIABLE = "CIRCADIA_CHAOS_SEED"
 BURSTS = 120
 BURSTS_OF_SLOW_TEST = 2000
 MOST_AT_ONCE = 8
-PAUSES = {"idle-in-transaction timeout": 1.0, "closed in the middle of operation": 1.0, BUSY: 0.2}
+PAUSES = {"idle-in-transaction timeout": 1.0, "closed in the middle of operation": 1.0}
 """What may fail if the machine stands still for so many seconds. A process that stands still in a transaction is cut
-off after 2 s (CLU-24); what it hears of that, by PostgreSQL or by asyncpg, depends on what it does in that moment. Who
-takes a key out of order, since agents joined while it waited, waits for it for 0.2 s."""
+off after 2 s (CLU-24); what it hears of that, by PostgreSQL or by asyncpg, depends on what it does in that moment."""
+BURSTS_PER_BUSY = 60
+"""Who takes a key out of order, since agents joined while it waited, waits for it for 0.25 s and is then told to send
+the request again. On a busy machine, whose transactions take longer than that, it happens in so many bursts at most."""
 _IDLE_IN_TRANSACTION = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
     "AND state LIKE 'idle in transaction%' AND state_change < clock_timestamp() - interval '1 second'"
@@ -71,8 +73,11 @@ async def test_random_requests_at_two_servers_neither_deadlock_nor_fail(
             idle = await count(store, _IDLE_IN_TRANSACTION)
         finally:
             await store.close()
-    print(*sorted(map(str, scene.answers.items())), sep="\n", file=sys.stderr)
+    print(*sorted(map(str, scene.answers.items())), *scene.failures, sep="\n", file=sys.stderr)
     assert not late_locks, "\n\n".join(f"{keys}\n{stack}" for stack, keys in late_locks.items())
-    is_cut = [any(pause >= seconds and cut in failure for cut, seconds in PAUSES.items()) for failure in scene.failures]
-    assert all(is_cut), (pause, scene.failures)
+    allowed = [cut for cut, seconds in PAUSES.items() if pause >= seconds]
+    failures = [failure for failure in scene.failures if not any(cut in failure for cut in allowed)]
+    busy = [failure for failure in failures if BUSY in failure]
+    assert busy == failures, (pause, failures)
+    assert len(busy) <= bursts // BURSTS_PER_BUSY, (pause, busy)
     assert (deadlocks, idle) == (0, 0)

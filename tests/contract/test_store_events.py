@@ -133,3 +133,14 @@ async def test_the_newest_events_come_first(store: Store) -> None:
         assert [row.data["tag"] for row in await tx.events.find_newest(limit=2)] == [4, 3]
         assert [row.data["tag"] for row in await tx.events.find_newest(types={EventType.MESSAGE})] == [4, 2, 1]
         assert [row.data["tag"] for row in await tx.events.find_newest(session="one")] == [2]
+
+
+async def test_those_without_a_number_take_no_place_of_a_page_of_numbered_ones(store: Store) -> None:
+    async with store.begin_write() as tx:
+        await tx.events.add([event(1), event(2)])
+    await number_events(store)
+    async with store.begin_write() as tx:
+        await tx.events.add([event(3)])
+    async with store.begin_read() as tx:
+        newest = await tx.events.find_newest(limit=1, only_numbered=True)
+    assert [row.data["tag"] for row in newest] == [3 if store.commits_in_order else 2]

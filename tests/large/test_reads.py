@@ -115,3 +115,19 @@ async def test_each_get_takes_100_ms_of_the_server_and_of_its_database(
         if seconds > MOST_SECONDS or size > MOST_BYTES:
             dear[path] = seconds, size
     assert not dear
+
+
+async def test_new_events_follow_those_of_the_world(
+    world_server: CircadiaProcess, operator: aiohttp.ClientSession
+) -> None:
+    async def newest(limit: int) -> Sequence[Mapping[str, Any]]:
+        async with operator.get(f"events?order=newest&agent=agent-0&session=default&type=sleep_start&limit={limit}") as answer:
+            assert answer.status == 200, await answer.text()
+            found: Mapping[str, Any] = await answer.json()
+            return found["events"]
+
+    before = await newest(1)
+    for sleeping in (False, True, False, True):
+        await world_server.call("PUT", "/sessions/default/agents/agent-0/sleeping", {"sleeping": sleeping})
+    second, first = await newest(2)
+    assert second["number"] > first["number"] > before[0]["number"] > 0

@@ -193,8 +193,10 @@ async def list_events(
         oldest = await tx.events.first_number()
         if order == "newest":
             seen = await tx.events.last_number()
-            newest = cut_page(await tx.events.find_newest(limit=limit, session=session, agent=agent, types=types))
-            events = [event for event in newest if event.number > 0]  # others get their numbers in a moment
+            newest = await tx.events.find_newest(
+                limit=limit, session=session, agent=agent, types=types, only_numbered=True
+            )
+            events = cut_page(newest)
         else:
             events, _ = await fetch_page(
                 lambda last, most: tx.events.find_after(

@@ -93,9 +93,10 @@ class Events(Noun):
         session: str | None = None,
         agent: str | None = None,
         types: Collection[EventType] | None = None,
+        only_numbered: bool = False,
     ) -> Sequence[Event]:
-        """Return the latest events, newest first, with those without a number."""
-        unnumbered = await self._find(_Range.UNNUMBERED, limit, session, agent, types)
+        """Return the latest events, newest first; those that wait for a number are among them, or are left out."""
+        unnumbered = () if only_numbered else await self._find(_Range.UNNUMBERED, limit, session, agent, types)
         numbered = await self._find(_Range.NUMBERED_BACKWARD, limit, session, agent, types)
         return [*unnumbered, *numbered][:limit]
 
