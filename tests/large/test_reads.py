@@ -121,7 +121,9 @@ async def test_new_events_follow_those_of_the_world(
     world_server: CircadiaProcess, operator: aiohttp.ClientSession
 ) -> None:
     async def newest(limit: int) -> Sequence[Mapping[str, Any]]:
-        async with operator.get(f"events?order=newest&agent=agent-0&session=default&type=sleep_start&limit={limit}") as answer:
+        async with operator.get(
+            f"events?order=newest&agent=agent-0&session=default&type=sleep_start&limit={limit}"
+        ) as answer:
             assert answer.status == 200, await answer.text()
             found: Mapping[str, Any] = await answer.json()
             return found["events"]
