@@ -20,6 +20,7 @@ from benchmarks.report import Report, number
 from circadia.evaluation.locomo import DialogueTurn, EvidenceQuestion, LongConversation, load_conversations
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.embedding.in_process import E5Embedder
 from circadia.memory.search.columns import Array
 from circadia.memory.search.index import WEIGHTS, BankIndex
 from circadia.memory.search.question import Question
@@ -72,6 +73,7 @@ async def run(_: Path, size: Size) -> Report:
     sets = [await find_candidates(embedder, [talk]) for talk in talks]
     six = await find_candidates(embedder, read_six_languages())
     exchanges = await measure_exchanges(embedder)
+    standouts = [await measure_standout(each) for each in (embedder, E5Embedder())]
     fitted = await asyncio.to_thread(fit, _weighed([*sets, six]))
     names = list(WEIGHTS)
     in_use = np.array(list(WEIGHTS.values()))
@@ -95,6 +97,7 @@ async def run(_: Path, size: Size) -> Report:
             f"alone finds {exchanges.alone} within {DEPTH} hits, with the exchange before it {exchanges.mixed}. Of "
             f"{exchanges.others} other questions behind an exchange on something else, {exchanges.others_alone} and "
             f"{exchanges.others_mixed} are found.",
+            *standouts,
             "Weights are scaled so that `words`, `meaning` and `window` are 1 together.",
         ],
         figures={"fitted": dict(zip(names, fitted.tolist(), strict=True)), "in_use": dict(WEIGHTS)},
@@ -158,6 +161,24 @@ async def measure_exchanges(embedder: Embedder) -> Exchanges:
         follow_ups=len(found["follow_ups"]), alone=alone, mixed=mixed, others=len(found["questions"]),
         others_alone=others_alone, others_mixed=others_mixed,
     )  # fmt: skip
+
+
+async def measure_standout(embedder: Embedder) -> str:
+    """Return how many questions in six languages find their evidence with the part `standout` and without it."""
+    talks = read_six_languages()
+    together = await find_candidates(embedder, talks)
+    alone = [each for talk in talks for each in await find_candidates(embedder, [talk])]
+    weights, others = np.array(list(WEIGHTS.values())), [at for at, name in enumerate(WEIGHTS) if name != "standout"]
+
+    def count(talk: Talk, columns: Sequence[int]) -> int:
+        return sum(recall([each], weights[columns], columns, FEW) > 0 for each in talk)
+
+    found = [[count(talk, columns) for talk in (together, alone)] for columns in (range(len(WEIGHTS)), others)]
+    return (
+        f"With {embedder.name}, of {len(together)} questions in six languages {found[0][0]} find their evidence within "
+        f"{FEW} hits of one bank, and {found[0][1]} in a bank for each language; without `standout` {found[1][0]} and "
+        f"{found[1][1]}."
+    )
 
 
 async def _fill(index: BankIndex, embedder: Embedder, talks: Sequence[LongConversation]) -> Sequence[int]:

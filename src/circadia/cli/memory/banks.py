@@ -41,7 +41,7 @@ BAR: Final = 16
 """Length of the best hit's bar, in characters."""
 COLOURS: Final = {
     "words": "green", "meaning": "cyan", "window": "blue", "answer": "bright_blue", "statement": "white",
-    "speaker": "magenta", "days": "bright_yellow", "recency": "yellow", "importance": "red",
+    "speaker": "magenta", "standout": "bright_cyan", "days": "bright_yellow", "recency": "yellow", "importance": "red",
 }  # fmt: skip
 
 SaidBy = Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Only this speaker.")]

@@ -16,6 +16,8 @@ SIFT_FACTOR: Final = 6
 """Vectors compared by value for each requested one; more of them miss fewer of the nearest."""
 SAMPLE: Final = 4_096
 """Vectors sampled to choose the limit of differing signs."""
+SAMPLED: Final = 512
+"""Vectors whose cosines show how far those of an embedder lie apart."""
 MIN_SHARE: Final = 1 / 32
 """Least share of vectors that remain after half of the signs."""
 WIDER: Final = 16
@@ -72,6 +74,12 @@ class Vectors:
         How wide the cosines of an embedder are shows in its own rows: no constant is needed for one.
         """
         return float(self._sum @ asked) / _ONE / (len(self._rows.values) + UNKNOWN)
+
+    def cosine_deviation(self, asked: Array) -> float:
+        """Return the standard deviation of a question's cosines with all texts, or with `SAMPLED` of very many."""
+        values = self._values.values
+        sample = values[:: -(-len(values) // SAMPLED) or 1]
+        return float(np.vecdot(sample.astype(np.float32), asked / _ONE).std()) if len(sample) else 0.0
 
     def nearest(self, asked: Array, count: int, allowed: Array | None) -> tuple[Array, Array]:
         """Return the rows of the `count` nearest vectors, unordered, and their cosines; `allowed` is by row."""
