@@ -252,11 +252,12 @@ def tune_interpreter() -> None:
     """Tune the garbage collector and thread switching, once everything is loaded.
 
     The collector skips the libraries' half a million permanent objects, and thousands of held calls make it run less
-    often. Measured: a tenth of the CPU of a proxied call.
+    often. Measured: a tenth of the CPU of a proxied call. The middle generation has 100,000 objects at most, which take
+    40 ms: with 400,000, a collection took 190 ms while 10,000 calls were released.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(20_000, 5, 200)
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
