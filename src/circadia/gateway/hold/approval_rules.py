@@ -6,6 +6,7 @@ that two programs may read differently is refused, or one call could be approved
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final, cast
@@ -24,6 +25,7 @@ _READ_CHARACTERS: Final = 2 * PREVIEW_CHARACTERS
 _NANOUSD: Final = 10**9
 _OWN_SERVER: Final = "circadia"
 _TOOL_CALL: Final = "tools/call"
+_OBJECT: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 _STREAMING: Final = frozenset({"stream", "stream_options"})
 
 
@@ -83,7 +85,7 @@ def read_model_approval(call: ModelCall, body: bytes, now: datetime) -> Approval
 
     Raises InvalidRequest if a provider could read another call in it.
     """
-    document = _load_unambiguous(body, {"model", "models"}) if body.lstrip()[:1] == b"{" else None
+    document = _load_unambiguous(body, {"model", "models"}) if _OBJECT.match(body) else None
     price = _highest_price(call, now)
     rule = _find_model_rule(call, price)
     if rule is None:

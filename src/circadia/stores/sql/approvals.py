@@ -41,7 +41,7 @@ approvals = Table(
     Column("closed_at", Instant),
 )
 Index("approvals_open", approvals.c.agent_id, approvals.c.digest, **only("closed_at IS NULL"))
-Index("approvals_due", approvals.c.expires_at, **only("closed_at IS NULL"))
+Index("approvals_due", approvals.c.expires_at, approvals.c.id, **only("closed_at IS NULL"))
 Index("approvals_closed", approvals.c.closed_at, **only("closed_at IS NOT NULL"))
 Index("approvals_status", approvals.c.status, approvals.c.id)
 Index("approvals_agent", approvals.c.agent_id, approvals.c.id)
@@ -64,7 +64,7 @@ _SELECT_OPEN = Statement(
 _SELECT_DUE = Statement(
     select(approvals)
     .where(approvals.c.closed_at.is_(None), approvals.c.expires_at <= bindparam("now"))
-    .order_by(approvals.c.expires_at)
+    .order_by(approvals.c.expires_at, approvals.c.id)
     .limit(bindparam("most")),
     read=_read_approval,
 )

@@ -37,7 +37,7 @@ def upgrade() -> None:
     op.create_index(
         "approvals_open", "approvals", ["agent_id", "digest"], sqlite_where=is_open, postgresql_where=is_open
     )
-    op.create_index("approvals_due", "approvals", ["expires_at"], sqlite_where=is_open, postgresql_where=is_open)
+    op.create_index("approvals_due", "approvals", ["expires_at", "id"], sqlite_where=is_open, postgresql_where=is_open)
     op.create_index("approvals_closed", "approvals", ["closed_at"], sqlite_where=is_closed, postgresql_where=is_closed)
     op.create_index("approvals_status", "approvals", ["status", "id"])
     op.create_index("approvals_agent", "approvals", ["agent_id", "id"])
