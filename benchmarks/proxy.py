@@ -137,7 +137,7 @@ async def run(folder: Path, size: Size) -> Report:
                     if (subject.name, case) in broken:
                         continue
                     try:
-                        found = await _one(folder, subject, case, seconds)
+                        found = await measure_run(folder, subject, case, seconds)
                     except LoadFailed as error:
                         if subject.name not in peers:
                             raise
@@ -145,7 +145,7 @@ async def run(folder: Path, size: Size) -> Report:
                         notes.append(f"{subject.name} does not serve the case {case.name!r} here: {error}")
                         continue
                     if number_of_round:
-                        _keep(results.setdefault((subject.name, case), ProxyResult()), *found)
+                        keep_run(results.setdefault((subject.name, case), ProxyResult()), *found)
         memory = {subject.name: memory_bytes(subject.pid) / 2**20 for subject in subjects if subject.pid}
         missing = await _missing(server, results, size)
     return _report(results, memory, missing, notes)
@@ -181,7 +181,7 @@ async def _peers(stack: contextlib.AsyncExitStack, folder: Path, upstream: int, 
     return started
 
 
-async def _one(folder: Path, subject: Subject, case: Case, seconds: float) -> tuple[Load, float | None]:
+async def measure_run(folder: Path, subject: Subject, case: Case, seconds: float) -> tuple[Load, float | None]:
     """Return one run and the milliseconds of processor time for each of its requests."""
     file = folder / "request"
     file.write_bytes(wire(subject.port, subject.path, body(streamed=case.streamed), subject.headers))
@@ -194,7 +194,7 @@ async def _one(folder: Path, subject: Subject, case: Case, seconds: float) -> tu
     return found, (cpu_seconds(subject.pid) - before) * 1000 / found.requests
 
 
-def _keep(found: ProxyResult, load_found: Load, cpu: float | None) -> None:
+def keep_run(found: ProxyResult, load_found: Load, cpu: float | None) -> None:
     found.loads.append(load_found)
     if cpu is not None:
         found.cpu.append(cpu)

@@ -13,10 +13,12 @@ CircadiaError
 │   ├── TooLarge                the body is over the limit
 │   ├── Misdirected             the Host header names another server
 │   ├── CallDropped             an operator has ended this held call
+│   ├── ApprovalRefused         a person has refused this call, or nobody approved it in time
 │   ├── ReadTooSlow             the list or sum needs a narrower question
 │   └── LimitReached            a limit that the operator set; wait or ask for more
 ├── RetryLater                  nobody must act; the same request will pass later
 │   ├── StillAsleep             the agent sleeps longer than the hold may last
+│   ├── AwaitingApproval        nobody has approved the call within the longest hold
 │   ├── TargetGone              the session, agent or server that the call waited for is gone
 │   └── StorageUnavailable      the database does not answer or the disk is full
 ├── UpstreamFailed              the provider or the MCP server behind the gateway must act
@@ -104,6 +106,12 @@ class CallDropped(CallerError):
     code = "dropped"
 
 
+class ApprovalRefused(CallerError):
+    """A person has refused the call, or nobody has approved it in time."""
+
+    code = "approval_refused"
+
+
 class ReadTooSlow(CallerError):
     """A read for an operator took longer than it may; others must not wait for it."""
 
@@ -122,6 +130,12 @@ class StillAsleep(RetryLater):
     """The agent sleeps longer than the longest hold."""
 
     code = "still_asleep"
+
+
+class AwaitingApproval(RetryLater):
+    """The call waits for a person longer than the longest hold; the same call finds its approval later."""
+
+    code = "awaiting_approval"
 
 
 class TargetGone(RetryLater):
@@ -169,12 +183,14 @@ _CODES: dict[type[CircadiaError], tuple[int, int, int]] = {
     WebSocketRefused: (426, -32026, 2),
     Conflict: (409, -32009, 5),
     CallDropped: (410, -32010, 5),
+    ApprovalRefused: (403, -32030, 5),
     ReadTooSlow: (504, -32016, 8),
     PreconditionFailed: (412, -32012, 5),
     TooLarge: (413, -32013, 2),
     Misdirected: (421, -32021, 3),
     LimitReached: (429, -32029, 6),
     StillAsleep: (503, -32053, 7),
+    AwaitingApproval: (503, -32057, 7),
     TargetGone: (503, -32054, 7),
     StorageUnavailable: (503, -32055, 7),
     UpstreamFailed: (502, -32052, 8),

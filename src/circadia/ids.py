@@ -27,6 +27,7 @@ PassId = NewType("PassId", str)
 AnswerId = NewType("AnswerId", str)
 DreamId = NewType("DreamId", str)
 MemberId = NewType("MemberId", str)
+ApprovalId = NewType("ApprovalId", str)
 
 
 class IdSource(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from circadia.agents.approvals import ApprovalService
 from circadia.agents.identity import AccessTokenService, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
@@ -17,7 +18,9 @@ from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiContext, create_api
 from circadia.errors import NotFound, TargetGone
+from circadia.gateway.hold.reply import Ticker
 from circadia.gateway.model_call.hold import HoldView
+from circadia.gateway.model_call.resume import ResumableAnswers
 from circadia.ids import AgentId, HoldId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.dream_wiring import ConfiguredFolders
@@ -193,6 +196,8 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         sessions=sessions,
         threads=threads,
         tokens=AccessTokenService(clock, events),
+        approvals=ApprovalService(clock, ids, events),
+        resumable=ResumableAnswers(clock, ids, Ticker(clock), 2**20, lambda agent, data: None),
         confirmer=SleepConfirmer(clock, store, signals, presence, None),
         presence=presence,
         settings=settings,

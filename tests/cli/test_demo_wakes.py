@@ -45,3 +45,15 @@ def test_the_incident_tells_on_the_terminal_why_the_agent_on_call_may_wake_no_mo
     ]  # fmt: skip
     assert "limit reached: 3 wakes requested in one pulse" in " ".join(of_stas[3])
     assert "let pass by operator: the shop is down" in done.stdout
+
+
+@pytest.mark.spec("WAKE-86")
+def test_the_incident_shows_a_call_that_waits_for_a_person() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "circadia", "demo", "wakes", "--pause-seconds", "0"],
+        capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    shown = [line.split() for line in done.stdout.splitlines() if "restart_database" in line]
+    assert [(line[0], line[4], line[6]) for line in shown] == [
+        ("14:06", "pending", "grace"), ("14:09", "approved", "operator"),
+    ]  # fmt: skip

@@ -150,6 +150,7 @@ def _write_sleep(write: Writer) -> None:
     write("passes", lambda _: {"id": "open", "bank_id": "all", "status": "pending"}, of=range(1))
     write("pass_changes", *(partial(change, n) for n in range(3)))
     write("sleep_calls", lambda day: {"id": f"c{day}", "bank_id": "all", "answer": "{}", "at": at(day)})
+    write("approvals", lambda day: {"id": f"a{day}", "expires_at": at(day), "closed_at": at(day)})
     write("dream_jobs", lambda day: {"id": f"d{day}", "name": f"n{day}", "ended_at": at(day)})
     write("benefits", lambda day: {"bank_id": "all", "day": _FIRST_DAY + day})
     write("answer_days", lambda day: {"bank_id": "all", "day": _FIRST_DAY + day})

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from starlette.types import Message
 
+from circadia.agents.approvals import ApprovalService
 from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import LimitReached, StillAsleep, StorageUnavailable, TargetGone
 from circadia.gateway.accounting.journal import LINES, Journal, Line
 from circadia.gateway.accounting.write_behind import BacklogSpool
+from circadia.gateway.hold.approvals import ApprovalDesk
 from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool, CallBody
 from circadia.gateway.hold.places import LocalHoldPlaces
 from circadia.gateway.hold.reply import Reply, Ticker
@@ -111,8 +113,10 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     ticker = Ticker(CLOCK)
     ids = RandomIds(system_milliseconds)
     backlogs = BacklogSpool[Line](folder / "spool", ids, "journal", LINES)
-    journal = Journal(CLOCK, store, backlogs, EventLog(CLOCK, signals), lines.append)
-    gate = Gate(CLOCK, ids, presence, journal, ticker, parking, LocalHoldPlaces(settings, 2**20))
+    events = EventLog(CLOCK, signals)
+    journal = Journal(CLOCK, store, backlogs, events, lines.append)
+    desk = ApprovalDesk(CLOCK, store, ApprovalService(CLOCK, ids, events), signals)
+    gate = Gate(CLOCK, ids, presence, journal, ticker, parking, LocalHoldPlaces(settings, 2**20), desk)
     made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:
         cell = presence.ensure_cell(agent.id)

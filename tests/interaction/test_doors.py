@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +12,8 @@ import pytest
 from starlette.routing import Route
 
 from circadia.api.app import Api
-from circadia.ids import EpisodeId, NoteId
+from circadia.ids import ApprovalId, EpisodeId, NoteId
+from circadia.records.approval import Approval, ApprovalRule
 from circadia.records.bank import Trust
 from circadia.records.note import Note, NoteKind
 from tests.api.service import ADMIN, METRICS, Service, serving
@@ -63,6 +65,11 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/wakes/matrix": (OPERATOR, None),
     "GET /api/v1/wakes/{wake}": ((200, 200, 200, 403, 401), None),
     "POST /api/v1/wakes/{wake}/cancel": ((200, 200, 403, 403, 401), None),
+    "GET /api/v1/calls/{call}/answer": ((403, 404, 404, 404, 401), None),
+    "GET /api/v1/approvals": (OPERATOR, None),
+    "GET /api/v1/approvals/{approval}": (OPERATOR, None),
+    "POST /api/v1/approvals/{approval}/approve": (OPERATOR, {"reason": "checked"}),
+    "POST /api/v1/approvals/{approval}/refuse": (OPERATOR, {"reason": "not now"}),
     "GET /api/v1/chains/{root}": (OPERATOR, None),
     "GET /api/v1/agents/{agent}/wake-stats": (OWN, None),
     "GET /v1/agents/{agent}/wake-stats": (OWN, None),
@@ -161,7 +168,7 @@ class Place:
 
     Ann is awake, has a message, and has asked to wake bob, who is awake: that is deferred. A bank is hers, with an
     episode that is stale, a note, a block of two versions and a pass that has not begun; agents may write it while
-    somebody waits.
+    somebody waits. A call of hers waits for a person.
     """
 
     session: str
@@ -197,6 +204,20 @@ async def filled_bank(service: Service) -> Mapping[str, str]:
     return {"bank": name, "episode": episode, "pass": run, "note": note.id, "evidence": "e", "label": "human"}
 
 
+async def pending_approval(service: Service, session: str) -> str:
+    """Return a call of ann that waits for a person."""
+    now = service.clock.now()
+    async with service.parts.store.begin_write() as tx:
+        ann = next(agent for agent in await tx.agents.find_by_past_name(session, "ann") if agent.deleted_at is None)
+        approval = Approval(
+            id=ApprovalId(f"apr_{uuid4().hex}"), agent_id=ann.id, session=session, agent="ann", door="mcp", target="t",
+            what="tools/call merge", rule=ApprovalRule.TOOL, digest=uuid4().hex, preview="private", valid_seconds=60.0,
+            requested_at=now, expires_at=now + timedelta(hours=1),
+        )  # fmt: skip
+        await tx.approvals.add(approval)
+    return approval.id
+
+
 async def fresh(service: Service) -> Place:
     bank = await filled_bank(service)
     graph = {
@@ -212,8 +233,15 @@ async def fresh(service: Service) -> Place:
     letter = await service.ok("POST", "/messages", {"to": f"{name}:ann", "content": "private"})
     wake = await service.ok("POST", "/wakes", {"to": "bob", "message": "m", "reason": "blocker"}, token=ann)
     pulse = (await service.ok("GET", f"/agents/{name}:ann/pulses"))["pulses"][0]["id"]
-    keys = {"message": letter["message"], "wake": wake["wake"], "root": wake["root"], "pulse": pulse}
-    keys |= {"session": name, "thread": "t", "key": "zone", **bank}
+    approval = await pending_approval(service, name)
+    keys = {
+        "approval": approval,
+        "message": letter["message"],
+        "wake": wake["wake"],
+        "root": wake["root"],
+        "pulse": pulse,
+    }
+    keys |= {"call": "call_of_nobody", "session": name, "thread": "t", "key": "zone", **bank}
     tokens = (ADMIN, ann, bob, away["agents"][0]["token"], None)
     return Place(session=name, tokens=tokens, keys=keys)
 

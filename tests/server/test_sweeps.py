@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from circadia.agents.approvals import ApprovalService
 from circadia.agents.presence import Presence
 from circadia.agents.waits import Waits
 from circadia.ids import BankId, EpisodeId, MessageId, NoteId
@@ -42,8 +43,9 @@ async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | No
     events = EventLog(clock, signals)
     tier = build_wake_services(settings, clock, ids, events)
     _, _, sessions = build_agent_services(settings, clock, ids, events, tier)
+    approvals = ApprovalService(clock, ids, events)
     waits = Waits(clock, store, signals, Presence(store, signals))
-    running = asyncio.create_task(Sweeps(clock, store, events, waits, sessions, settings).run())
+    running = asyncio.create_task(Sweeps(clock, store, events, waits, sessions, approvals, settings).run())
     try:
         await clock.wait_for_sleepers(1)
         yield

@@ -135,10 +135,15 @@ class Presence:
             cell = self._cells[agent_id] = PresenceCell(agent_id)
         return cell
 
-    async def wait_until_awake(self, cell: PresenceCell, waiter: object) -> None:
-        """Wait until the agent is awake. Raises TargetGone if it or its session is gone, or the server stops."""
+    async def wait_until_awake(
+        self, cell: PresenceCell, waiter: object, blocks: Callable[[], bool] | None = None
+    ) -> None:
+        """Wait until the agent is awake and `blocks`, which may raise, returns False; `recheck` calls it again.
+
+        Raises TargetGone if the agent or its session is gone, or the server stops.
+        """
         try:
-            while cell.is_closed:
+            while (blocks is not None and blocks()) or cell.is_closed:
                 if cell.ended is not None:
                     raise TargetGone(cell.ended)
                 if self._stopped is not None and not self._keep_if(waiter):
@@ -148,6 +153,12 @@ class Presence:
                 await future
         finally:
             cell.waiters.pop(waiter, None)
+
+    def recheck(self, cell: PresenceCell, waiter: object) -> None:
+        """Let a waiter look again at what it waits for."""
+        future = cell.waiters.get(waiter)
+        if future is not None and not future.done():
+            future.set_result(None)
 
     def fail(self, cell: PresenceCell, waiter: object, error: CircadiaError) -> bool:
         """End a wait with an error; return False if it has ended already."""

@@ -8,6 +8,7 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.routing import APIRoute
 
+from circadia.agents.approvals import ApprovalService
 from circadia.agents.identity import AccessTokenService, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import AgentRegistry
@@ -19,6 +20,7 @@ from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.gateway.answers.judging import JudgeLimits
 from circadia.gateway.model_call.hold import HoldView
+from circadia.gateway.model_call.resume import ResumableAnswers
 from circadia.ids import AgentId, HoldId, MemberId
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices
@@ -69,6 +71,9 @@ class ApiContext:
     wake: WakeServices
     memory: MemoryServices
     sleeptime: SleeptimeService
+    approvals: ApprovalService
+    resumable: ResumableAnswers
+    """Streamed answers that this server keeps for callers whose connection broke."""
     folders: MemoryFolders
     lookup: AnswerLookup
     judge: JudgeLimits | None = None

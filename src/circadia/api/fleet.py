@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Final, cast
 
-from fastapi import Query
+from fastapi import Path, Query
 from pydantic import AfterValidator, BeforeValidator, Field
+from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
@@ -14,6 +15,7 @@ from circadia.api.context import AgentFilter, Context, LongLimit, NextPage, Sess
 from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import HoldId
 from circadia.memory.embedding.background import EMBEDDER_DOWN
+from circadia.records.agent import MAX_COUNT
 from circadia.records.call import UsageGroup
 from circadia.records.member import Member, MemberHolds, Role, find_conflicts
 from circadia.records.overview import Overview
@@ -169,6 +171,31 @@ async def drop_hold(hold: str, who: Who, context: Context) -> HeldCall:
 
 def _held_call(view: HoldView) -> HeldCall:
     return HeldCall.of(view, reference=build_reference(view.session, view.agent))
+
+
+call_router = noun_router("calls")
+
+
+@call_router.get(
+    "/calls/{call}/answer",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events."}},
+)
+async def resume_answer(
+    call: Annotated[str, Path(description="Id of the call.")],
+    who: Who,
+    context: Context,
+    after: Annotated[int, Query(ge=0, le=MAX_COUNT, description="Number of events that you have.")] = 0,
+) -> StreamingResponse:
+    """Fetch the rest of a streamed model answer after your connection broke, as its provider's own events.
+
+    The header `x-circadia-call` of the answer has the id. Comments and pings are no events here. Only with the token
+    that made the call, whose policy has `resume_seconds`, and only at the server that took the call.
+    """
+    answer = context.resumable.find(who, call, after)
+    headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+    events = answer.read(after, context.settings.defaults.keep_alive_seconds)
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 cluster_router = noun_router("cluster")

@@ -58,6 +58,7 @@ class CommandList(LazyGroup):
                 "List messages that nobody has handled, in all inboxes; dead letters by default.",
             ),
             "wakes": ("waking.wakes", "List wake requests with their decision and its reason, newest first."),
+            "approvals": ("waking.approvals", "List the calls that wait for a person's approval, newest first."),
             "pulses": ("waking.pulses", "List the pulses of an agent, or of all agents in a session, newest first."),
         },
         "Memory": {

@@ -140,6 +140,38 @@ class AgentPolicy(BaseModel):
     abort_streams: StrictBool = Field(
         default=False, description="Abort running model streams when the agent is put to sleep."
     )
+    approve_tools: AccessList = Field(
+        default=(),
+        description="Tools whose calls wait for a person's approval: `tool`, `server/tool`, `server/*` or `*`. The "
+        "server of Circadia's own tools is `circadia`.",
+        examples=[["github/merge_pull_request"]],
+    )
+    approve_models: AccessList = Field(
+        default=(),
+        description="Models whose calls wait for a person's approval; `*` means all. A call that names no model waits "
+        "too.",
+        examples=[["o3-pro"]],
+    )
+    approve_above_usd: StrictFloat | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_AMOUNT,
+        description="Highest price of a model call without a person's approval: its worst case at list prices. A call "
+        "without a known price waits too.",
+    )
+    approval_seconds: StrictFloat = Field(
+        default=86_400.0,
+        gt=0,
+        le=MAX_AMOUNT,
+        description="How long a call waits for approval, and an approval for its call.",
+    )
+    resume_seconds: StrictFloat | None = Field(
+        default=None,
+        gt=0,
+        le=MAX_AMOUNT,
+        description="How long a streamed model answer goes on, and is kept, for a caller whose connection broke; not "
+        "at all by default.",
+    )
     bank: Name | None = Field(
         default=None,
         description="Bank that stores its conversations and provides its context; `{user}` stands for the end user, "
@@ -193,6 +225,11 @@ class AgentPolicy(BaseModel):
         description="Let it correct and forget what its end user said (`memory_correct`, `memory_forget`); off by "
         "default, on with the preset `personal`.",
     )
+
+    @property
+    def approves_model_calls(self) -> bool:
+        """Whether some of its model calls need a person's approval."""
+        return bool(self.approve_models) or self.approve_above_usd is not None
 
     @property
     def may_correct_memory(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from circadia.records.agent import Cause
+from circadia.records.approval import ApprovalRule, ApprovalStatus
 from circadia.records.dream_job import DreamJobStatus, DreamSource
 from circadia.records.message import MessageType, Priority
 from circadia.records.principal import AccessRole
@@ -36,6 +37,7 @@ class EventType(StrEnum):
     SLEEP_STOP = "sleep_stop"
     HELD = "held"
     ADMITTED = "admitted"
+    RESUMED = "resumed"
     DROPPED = "dropped"
     THREAD_CREATED = "thread_created"
     THREAD_CLOSED = "thread_closed"
@@ -50,6 +52,7 @@ class EventType(StrEnum):
     ROUTINE = "routine"
     COORDINATION = "coordination"
     ALERT = "alert"
+    APPROVAL = "approval"
     BANK_CREATED = "bank_created"
     BANK_CHANGED = "bank_changed"
     BANK_DELETED = "bank_deleted"
@@ -171,9 +174,10 @@ class HeldCallData(EventData):
 
 
 class CallHold(HeldCallData):
-    """A call of a sleeping agent was held."""
+    """A call of a sleeping agent, or one that needs a person's approval, was held."""
 
     continues: str | None = Field(default=None, description="Id of the hold whose place and time it has, as a retry.")
+    approval: str | None = Field(default=None, description="Id of the approval that it waits for.")
 
 
 class CallRelease(HeldCallData):
@@ -189,6 +193,13 @@ class CallDrop(HeldCallData):
     waited_seconds: float = Field(description="Time held.")
     reason: str = Field(description="Reason.")
     by: str | None = Field(default=None, description="Operator who dropped it.", examples=["operator"])
+
+
+class AnswerResume(EventData):
+    """A caller whose connection broke fetches the rest of a streamed answer."""
+
+    call: str = Field(description="Id of the call.")
+    after: int = Field(description="Number of events that it has.")
 
 
 class ThreadData(EventData):
@@ -309,6 +320,20 @@ class CoordinationUpdate(EventData):
 
     by: Author
     changed: dict[str, Any] = Field(description="New values by name.")
+
+
+class ApprovalChange(EventData):
+    """An approval of a call was asked for, given, refused or used, or has expired."""
+
+    approval: str = Field(description="Id of the approval.")
+    status: ApprovalStatus = Field(description="New status.")
+    rule: ApprovalRule = Field(description="Part of the policy that asks for it.")
+    door: str = Field(description="`model` or `mcp`.")
+    target: str = Field(description="Provider or MCP server.")
+    what: str = Field(description="Called endpoint or tool.")
+    digest: str = Field(description="SHA-256 of the call.")
+    by: Author
+    reason: str = Field(default="", description="Reason of the person who decided.")
 
 
 class BudgetAlert(EventData):
@@ -493,6 +518,7 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.SLEEP_STOP: (SleepChange,),
     EventType.HELD: (CallHold,),
     EventType.ADMITTED: (CallRelease,),
+    EventType.RESUMED: (AnswerResume,),
     EventType.DROPPED: (CallDrop,),
     EventType.THREAD_CREATED: (ThreadChange,),
     EventType.THREAD_CLOSED: (ThreadChange,),
@@ -506,6 +532,7 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.PULSE: (PulseChange,),
     EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
     EventType.COORDINATION: (CoordinationUpdate,),
+    EventType.APPROVAL: (ApprovalChange,),
     EventType.ALERT: (
         BudgetAlert,
         DeadLetterAlert,

@@ -15,6 +15,7 @@ class RetentionKind(StrEnum):
     """All other daily sums."""
     WAKES = "wakes"
     PULSES = "pulses"
+    APPROVALS = "approvals"
     CONVERSATIONS = "conversations"
     PROVIDER_IDS = "provider_ids"
     ALERTS = "alerts"

@@ -87,6 +87,9 @@ class HeldCall(View):
     waited_seconds: float = Field(description="Time held so far.")
     phase: str = Field(description="`silent`, or `opened` after a 200 and keep-alive signals.", examples=["silent"])
     bytes: int = Field(description="Size of the body.")
+    approval: str | None = Field(
+        None, description="Id of the approval that it waits for; null if it waits for its agent's wake."
+    )
 
 
 class MemberHoldsView(View):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from circadia.agents.approvals import ApprovalService
 from circadia.agents.sessions import SessionService
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
@@ -39,7 +40,8 @@ FORGOTTEN_AT_ONCE = 200
 
 class Sweeps:
     def __init__(
-        self, clock: Clock, store: Store, events: EventLog, waits: Waits, sessions: SessionService, settings: Settings,
+        self, clock: Clock, store: Store, events: EventLog, waits: Waits, sessions: SessionService,
+        approvals: ApprovalService, settings: Settings,
         leads: Callable[[], bool] = lambda: True,
         due: DueWatch | None = None,
     ) -> None:  # fmt: skip
@@ -50,6 +52,7 @@ class Sweeps:
         self._events = events
         self._waits = waits
         self._sessions = sessions
+        self._approvals = approvals
         self._leads = leads
         self._due = due or DueWatch(clock, store)
         self._stalls_at = 0.0
@@ -144,10 +147,11 @@ class Sweeps:
                 _logger.info("%d episodes of bank %r have expired and are deleted", deleted.episodes, bank.name)
 
     async def _expire_leftovers(self) -> None:
-        """Delete what calls and processes have left behind."""
+        """Delete or end what calls and processes have left behind."""
         now = self._clock.monotonic()
         if now < self._expire_at:
             return
+        await self._approvals.expire_due(self._store)
         abandoned_at = (self._clock.now() - ABANDONED_AFTER).timestamp() * 1000
         first, last = (f"{NAME_PREFIX}_{int(at):012x}" for at in (0, abandoned_at))
         async with self._store.begin_write() as tx:
@@ -236,6 +240,7 @@ def list_ages(settings: Settings) -> Mapping[RetentionKind, timedelta | None]:
         RetentionKind.SUMS: of(kept.sums_days),
         RetentionKind.WAKES: of(kept.wakes_days),
         RetentionKind.PULSES: of(kept.pulses_days),
+        RetentionKind.APPROVALS: of(kept.wakes_days),
         RetentionKind.CONVERSATIONS: of(kept.conversations_days),
         RetentionKind.PROVIDER_IDS: of(kept.provider_ids_days),
         RetentionKind.ALERTS: of(kept.events_days),

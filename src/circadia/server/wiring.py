@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 from starlette.types import ASGIApp
 
+from circadia.agents.approvals import ApprovalService
 from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import AccessTokenService, FailedTokens, Identity
 from circadia.agents.presence import Presence
@@ -28,6 +29,7 @@ from circadia.gateway.accounting.journal import LINES, Journal
 from circadia.gateway.answers.answer_book import AnswerBook
 from circadia.gateway.answers.drafting import GatewayAnswerDrafter
 from circadia.gateway.answers.serving import AnswerResolver
+from circadia.gateway.hold.approvals import ApprovalDesk
 from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool
 from circadia.gateway.hold.places import file_limit
 from circadia.gateway.hold.reply import Ticker
@@ -41,12 +43,15 @@ from circadia.gateway.model_call.door import ModelDoor
 from circadia.gateway.model_call.hold import Gate
 from circadia.gateway.model_call.prepare import Preparation
 from circadia.gateway.model_call.record import Ledger
+from circadia.gateway.model_call.resume import ResumableAnswers
 from circadia.ids import RandomIds, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.loops import DueWatch
 from circadia.llm.prices import PriceList, listed_models
 from circadia.mcp_server.app import McpContext, McpServer
 from circadia.memory.services import MemoryServices
+from circadia.records.agent import Agent
+from circadia.records.event import AnswerResume, EventType
 from circadia.records.member import Role
 from circadia.server.cluster_wiring import (
     build_hold_places,
@@ -167,10 +172,13 @@ def _open_http_session() -> aiohttp.ClientSession:
     )
 
 
-def _build_gate(context: ServerContext, presence: Presence, journal: Journal, ticker: Ticker) -> Gate:
+def _build_gate(
+    context: ServerContext, presence: Presence, journal: Journal, ticker: Ticker, approvals: ApprovalService
+) -> Gate:
     spool = BodySpool(context.data / "held", context.settings.limits)
     spool.clear()
-    return Gate(context.clock, context.ids, presence, journal, ticker, spool, build_hold_places(context))
+    desk = ApprovalDesk(context.clock, context.store, approvals, context.signals)
+    return Gate(context.clock, context.ids, presence, journal, ticker, spool, build_hold_places(context), desk)
 
 
 async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Server:
@@ -181,7 +189,8 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(context)
     journal = Journal(clock, store, context.build_spool("journal", LINES), events, metrics.count_line)
-    gate = _build_gate(context, presence, journal, ticker)
+    approvals = ApprovalService(clock, ids, events)
+    gate = _build_gate(context, presence, journal, ticker, approvals)
     memory, embedding = build_memory(context)
     registry.bind, wakes.sleep.close_gate = memory.banks.make_bound_banks, gate.close_for
     models = build_sleep_models(settings, context.environment, clock, stack)
@@ -200,18 +209,18 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     api = ApiContext(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, context.admin_tokens), threads=threads, sequencer=sequencer,
-        tokens=AccessTokenService(clock, events), presence=presence, settings=settings, holds=gate,
-        confirmer=confirmer, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders, lookup=lookup,
-        judge=resolver.judge, member_id=context.member_id,
+        approvals=approvals, resumable=door.answers, tokens=AccessTokenService(clock, events), presence=presence,
+        settings=settings, holds=gate, confirmer=confirmer, wake=wakes, memory=memory, sleeptime=sleeptime,
+        folders=folders, lookup=lookup, judge=resolver.judge, member_id=context.member_id,
     )  # fmt: skip
     front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
     sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
-    _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory)
+    _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory, door.answers)
     caches = memory, lookup, answers, exchanges, wakes.inbox, sleeptime.notebook
     following = await start_follower(context, identity, presence, caches)
-    sweeps = Sweeps(clock, store, events, waits, sessions, settings, context.leads, context.due)
+    sweeps = Sweeps(clock, store, events, waits, sessions, approvals, settings, context.leads, context.due)
     tasks = list_tasks(
-        context, gate, worker, sleep_worker, (ticker, waits, sweeps, *following),
+        context, gate, worker, sleep_worker, (ticker, waits, sweeps, gate.approvals, *following),
         (health, _build_savings(context, memory), embedding, _build_alerts(context),
          *build_redis_bridge(context, wakes), DreamRunner(context, folders, memory, sleeptime)),
         partial(reload_file_agents, context, registry, wakes),
@@ -308,9 +317,17 @@ async def _model_door(
     ledger = Ledger(clock, context.ids, journal, budget, turns, remembering, context.traces)
     preparation = Preparation(clock, store, identity, turns, remembering, ledger)
     writer = AnswerWriter(gate.presence, owners)
+
+    def record_resumption(agent: Agent, data: AnswerResume) -> None:
+        journal.event(EventType.RESUMED, data, session=agent.session, agent=agent.name)
+
+    answers_kept = ResumableAnswers(
+        clock, context.ids, gate.ticker, settings.limits.max_resume_bytes, record_resumption
+    )
+    gate.presence.add_stop_listener(answers_kept.stop)
     door = ModelDoor(
-        clock, identity, gate, bodies, providers, owners, budget, preparation, writer, ledger, settings.defaults,
-        settings.limits,
+        clock, identity, gate, bodies, providers, owners, budget, preparation, writer, ledger, answers_kept,
+        settings.defaults, settings.limits,
     )  # fmt: skip
     return door, exchanges, GatewayAnswerDrafter(clock, store, memory, resolver.finder, providers)
 
@@ -355,6 +372,7 @@ async def _prepare(
 def _register_gauges(
     metrics: Metrics, gate: Gate, bodies: BodiesInFlight, journal: Journal,
     exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, memory: MemoryServices,
+    answers: ResumableAnswers,
 ) -> None:  # fmt: skip
     metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
     metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
@@ -363,7 +381,10 @@ def _register_gauges(
     metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
     metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
-    for topic in ("wake", "pulse", "routine", "prefix_break"):
+    metrics.add_gauge("circadia_resumable_answers", "Streamed answers kept to be resumed.", lambda: answers.count)
+    metrics.add_gauge("circadia_resumable_bytes", "Bytes of these answers.", lambda: answers.bytes)
+    metrics.add_gauge("circadia_approvals_waiting", "Approvals that calls wait for.", lambda: gate.approvals.waiting)
+    for topic in ("wake", "pulse", "routine", "prefix_break", "approval"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
     loaded = memory.retrieval.loaded
     metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(loaded))

@@ -135,6 +135,9 @@ class LimitsSettings(Section):
         gt=0,
         description="Maximum size of a buffered answer from an upstream or MCP server; streams have no limit.",
     )
+    max_resume_bytes: int = Field(
+        64 * 2**20, ge=0, description="Maximum size of all streamed answers that are kept for callers to resume."
+    )
     max_message_characters: int = Field(64_000, gt=0, description="Maximum length of a message in a thread.")
     max_open_threads_per_agent: int = Field(1_000, ge=0, description="Maximum open threads that one agent created.")
     max_failed_tokens_per_minute: int | None = Field(

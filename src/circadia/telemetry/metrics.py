@@ -52,6 +52,10 @@ class Metrics:
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
+        self._approvals = Counter(
+            "circadia_approvals", "Approvals of calls by status and rule.", ["status", "rule"],
+            registry=self._registry,
+        )  # fmt: skip
         self._passes = Counter("circadia_passes", "Pass transitions by status.", ["status"], registry=self._registry)
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
@@ -85,6 +89,8 @@ class Metrics:
             self._released.inc(released if isinstance(released, int) else 0)
         elif topic == "pass":
             self._passes.labels(str(data["status"])).inc()
+        elif topic == "approval":
+            self._approvals.labels(str(data["status"]), str(data["rule"])).inc()
         elif topic == "prefix_break":
             self._breaks.labels(str(data["reason"])).observe(float(str(data["bytes"])))
         else:

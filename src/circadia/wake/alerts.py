@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from circadia.agents.approvals import CAUSE as APPROVAL_CAUSE
 from circadia.agents.chains import ChainPosition
 from circadia.clock import Clock, Every
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource, PulseId
 from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.records.agent import Agent
+from circadia.records.approval import ApprovalStatus
 from circadia.records.event import Event, EventType
 from circadia.records.overview import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost
 from circadia.records.pulse import Pulse, PulseStatus
@@ -40,7 +42,7 @@ POSTED_WITHIN: Final = timedelta(minutes=1)
 """A claim whose post has not ended by then is abandoned; no post takes longer."""
 _SLOW_CHECK_SECONDS: Final = 60.0
 _AT_ONCE: Final = 500
-_REPORTED: Final = (EventType.ALERT, EventType.SESSION_STALLED)
+_REPORTED: Final = (EventType.ALERT, EventType.SESSION_STALLED, EventType.APPROVAL)
 _READ: Final = (*_REPORTED, EventType.PULSE, EventType.WAKE)
 _FAILED: Final = {status.value for status in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
 
@@ -52,7 +54,7 @@ AlertPoster = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
 class Alert:
     cause: str
     """`dead_letter`, `circuit_open`, `failure_streak`, `budget`, `stalled_session`, `backlog`, `routine_skipped`,
-    `no_launcher`."""
+    `no_launcher`, `approval`."""
     session: str | None
     agent: str | None
     at: datetime
@@ -170,6 +172,9 @@ class AlertNotifier:
         if event.type is EventType.ALERT:
             detail = {key: value for key, value in data.items() if key != "cause"}
             return self._build_alert(event, str(data.get("cause")), detail)
+        if event.type is EventType.APPROVAL:
+            is_pending = data.get("status") == ApprovalStatus.PENDING.value
+            return self._build_alert(event, APPROVAL_CAUSE, data) if is_pending else None
         if event.type is EventType.SESSION_STALLED:
             return self._build_alert(event, "stalled_session", data)
         agent = await self._find_agent(tx, event)

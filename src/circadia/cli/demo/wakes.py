@@ -2,7 +2,8 @@
 
 Inbox, guardrails, schedules and pulses are the server's own, on a temporary database; only the clock and the agents'
 work are simulated. Three stories: a blocker that wakes a colleague, a ping-pong that stops at the limit of the pair,
-and an incident in which the agent on call wakes one colleague after the other until it meets its own limit.
+and an incident in which the agent on call wakes one colleague after the other until it meets its own limit. In the
+incident an agent calls a tool that needs a person's approval, and waits for it.
 """
 
 import asyncio
@@ -10,17 +11,20 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 
+from circadia.agents.approvals import ApprovalRequest, ApprovalService
 from circadia.agents.registry import NewAgent
 from circadia.cli.demo.result import missing_points
 from circadia.cli.terminal.output import Listing, table
 from circadia.clock import system_milliseconds
-from circadia.ids import AgentId, PulseId, RandomIds
+from circadia.ids import AgentId, ApprovalId, PulseId, RandomIds
 from circadia.records.agent import Agent, SleepEvent
+from circadia.records.approval import ApprovalRule
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState
 from circadia.records.principal import Principal
@@ -46,6 +50,9 @@ _COLOURS: Final = {
     Decision.ADMITTED.value: "green", Decision.COALESCED.value: "cyan", Decision.DEFERRED.value: "yellow",
     Decision.REFUSED.value: "red", Decision.EXPIRED.value: "magenta",
 }  # fmt: skip
+_SHOWN: Final = (EventType.WAKE, EventType.PULSE, EventType.ROUTINE, EventType.APPROVAL)
+_ASKED_AT: Final = MORNING.replace(hour=14, minute=6)
+_APPROVED_AT: Final = MORNING.replace(hour=14, minute=9)
 _LAUNCHER: Final = {"kind": "callable", "function": "circadia.cli.demo.wakes:play"}
 _FLEET: Final[Mapping[str, Mapping[str, object]]] = {
     "yuki": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
@@ -110,6 +117,7 @@ class DemoFleet:
     clock: ManualClock
     wakes: WakeServices
     worker: WakeWorker
+    approvals: ApprovalService
     agents: dict[str, Agent] = field(default_factory=dict[str, Agent])
 
     async def request_wake(self, beat: StoryBeat) -> None:
@@ -121,6 +129,19 @@ class DemoFleet:
                 sender, override = Principal(agent=await tx.agents.get(self.agents[beat.sender].id)), None
             message = OutgoingMessage(to=beat.to, content=beat.text, wake=beat.reason, override=override)
             await self.wakes.inbox.send(tx, sender, session, message)
+
+    async def request_approval(self) -> ApprovalId:
+        """Let grace call a tool that needs a person's approval."""
+        request = ApprovalRequest(
+            agent=self.agents["grace"], door="mcp", target="shop", what="tools/call restart_database",
+            rule=ApprovalRule.TOOL, digest=sha256(b"restart_database").hexdigest(), preview="{}",
+        )  # fmt: skip
+        async with self.store.begin_write() as tx:
+            return (await self.approvals.request(tx, request)).id
+
+    async def approve(self, approval: ApprovalId) -> None:
+        async with self.store.begin_write() as tx:
+            await self.approvals.decide(tx, approval, approves=True, by="operator", reason="the shop is down")
 
     async def run_due_work(self) -> None:
         for _ in range(4):
@@ -161,7 +182,14 @@ async def _open_fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
             environment=lambda _, __, ___: {},  # the demo's agents are functions
         )
         worker = WakeWorker(clock, context, owner="demo", alone=True)
-        yield DemoFleet(store=store, clock=clock, wakes=wakes, worker=worker, agents=agents)
+        yield DemoFleet(
+            store=store,
+            clock=clock,
+            wakes=wakes,
+            worker=worker,
+            approvals=ApprovalService(clock, ids, events),
+            agents=agents,
+        )
         await worker.drain(0)
 
 
@@ -173,7 +201,7 @@ class EventPrinter:
 
     async def print_new_events(self, fleet: DemoFleet) -> None:
         async with fleet.store.begin_read() as tx:
-            events = await tx.events.find_after(self._read, types=(EventType.WAKE, EventType.PULSE, EventType.ROUTINE))
+            events = await tx.events.find_after(self._read, types=_SHOWN)
         for event in events:
             self._read = event.number
             line = self._line(event)
@@ -192,6 +220,10 @@ class EventPrinter:
         if event.type is EventType.PULSE and data["status"] in ("running", "succeeded"):
             activity = "works" if data["status"] == "running" else f"is done ({data['detail']})"
             return f"{at}    [blue]{event.agent}[/blue] {activity}"
+        if event.type is EventType.APPROVAL:
+            why = f"  [dim]{data['reason']}[/dim]" if data["reason"] else ""
+            status = f"[yellow]{data['status']}[/yellow] by {data['by']}{why}"
+            return f"{at}    [blue]{event.agent}[/blue] {data['what']}: {status}"
         return None
 
 
@@ -200,11 +232,15 @@ async def play(folder: Path, console: Console, *, pause_seconds: float) -> dict[
     beats = {beat: MORNING.replace(hour=int(beat.at[:2]), minute=int(beat.at[3:])) for beat in _story()}
     left: Sequence[StoryBeat] = sorted(beats, key=lambda beat: beats[beat])
     async with _open_fleet(folder) as fleet:
-        printer = EventPrinter(console, pause_seconds=pause_seconds)
+        printer, waiting = EventPrinter(console, pause_seconds=pause_seconds), None
         while fleet.clock.now() < EVENING:
             while left and beats[left[0]] <= fleet.clock.now():
                 await fleet.request_wake(left[0])
                 left = left[1:]
+            if fleet.clock.now() == _ASKED_AT:
+                waiting = await fleet.request_approval()
+            elif waiting is not None and fleet.clock.now() == _APPROVED_AT:
+                await fleet.approve(waiting)
             await fleet.run_due_work()
             await printer.print_new_events(fleet)
             fleet.clock.advance(STEP_SECONDS)

@@ -69,9 +69,12 @@ def drop(server: RemoteServer, hold: Annotated[str, typer.Argument(metavar="HOLD
 
 def _render_holds(answer: HoldList) -> Group:
     rows = [
-        (hold.id, hold.reference, hold.door, hold.what, format_duration(hold.waited_seconds), hold.phase, hold.bytes)
+        (
+            hold.id, hold.reference, hold.door, hold.what, format_duration(hold.waited_seconds),
+            hold.phase if hold.approval is None else f"{hold.phase}, needs approval", hold.bytes,
+        )
         for hold in answer.holds
-    ]
+    ]  # fmt: skip
     listed = table(("hold", "agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
     parts: list[RenderableType] = [listed] if rows or not answer.elsewhere else []
     if (left := answer.total - len(rows)) > 0:

@@ -14,6 +14,7 @@ from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.wire.base import Clearance, ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
 from circadia.gateway.wire.pool import ConnectionPool
+from circadia.ids import PulseId
 from circadia.llm.prices import PriceList
 from circadia.network import tls_hint
 from circadia.records.agent import Agent
@@ -227,5 +228,5 @@ class ModelCall:
     target: str
     """Path and query after the upstream's base URL, unchanged."""
     headers: Sequence[tuple[bytes, bytes]]
-    in_pulse: bool = False
-    """Whether its token is that of a pulse."""
+    pulse_id: PulseId | None = None
+    """The pulse that owns its token."""

@@ -94,6 +94,11 @@ class Reply:
         self.phase = Phase.SILENT
         self.slot = -1
 
+    def replace_send(self, send: Send) -> Send:
+        """Send by another function from now on; return the former one."""
+        former, self._send = self._send, send
+        return former
+
     def keep_alive_at_least_every(self, seconds: float) -> None:
         """Shorten the keep-alive interval for an impatient caller."""
         self._interval_seconds = min(self._interval_seconds, max(seconds, _SHORTEST_INTERVAL_SECONDS))
@@ -137,6 +142,12 @@ class Reply:
             await self.start(200, self.reply_format.opening)
         if self.phase is not Phase.DONE:
             await self.finish()
+
+    def can_tell(self, error: CircadiaError) -> bool:
+        """Return whether the caller would get this error, and not a broken connection."""
+        if self.phase is Phase.SILENT:
+            return True
+        return self.phase is not Phase.DONE and self.reply_format.in_band_error(error) is not None
 
     async def send_error(self, error: CircadiaError) -> None:
         """Send an error as the phase allows. Raises ReplyBroken if the server must break the connection."""

@@ -21,6 +21,8 @@ from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import Forbidden, InvalidRequest, MethodNotAllowed, NotFound, TargetGone, UpstreamFailed
 from circadia.gateway.calls.headers import bearer, first_value, without_token
+from circadia.gateway.hold.approval_rules import read_tool_approval
+from circadia.gateway.hold.approvals import CallApproval
 from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply, run_until_disconnect, send_error
 from circadia.gateway.mcp.messages import (
@@ -33,7 +35,7 @@ from circadia.gateway.mcp.messages import (
     json_event,
     read_message,
 )
-from circadia.gateway.model_call.hold import Admission, Gate, GateCall
+from circadia.gateway.model_call.hold import Admission, AsleepAgain, Gate, GateCall
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.settings import DefaultsSettings, LimitsSettings
@@ -202,7 +204,8 @@ class McpDoor:
         agent = call.principal.agent
         try:
             async with asyncio.timeout(self._wait_seconds(call, message) if waits else None):
-                if agent is None or not message.is_held(lists=agent.policy.hold_lists):
+                approval = await self._read_approval(call, agent, message, body) if agent is not None else None
+                if agent is None or not (approval or message.is_held(lists=agent.policy.hold_lists)):
                     await self._answer_call(call, message, body.content, reply)
                     return
                 call.gate_call = gate_call = GateCall(
@@ -215,6 +218,7 @@ class McpDoor:
                     grace_seconds=self._defaults.hold_grace_seconds,
                     repeats_after_empty=waits,
                     in_pulse=call.principal.pulse_id is not None,
+                    approval=approval,
                 )
                 await self._gate.pass_call(gate_call, partial(self._send_admitted, call, message, gate_call))
         except (TimeoutError, TargetGone) as error:
@@ -222,6 +226,17 @@ class McpDoor:
             if not is_over or reply.phase >= Phase.ANSWERING:
                 raise
             await self._answer_nothing_yet(call, message, reply)
+
+    async def _read_approval(
+        self, call: "McpCall", agent: Agent, message: McpMessage, body: CallBody
+    ) -> CallApproval | None:
+        """Return the approval that the message needs, if it needs one."""
+        if not agent.policy.approve_tools:
+            return None
+        content = body.content
+        read = partial(read_tool_approval, agent, call.server, message.method, content, is_batch=message.batch)
+        request = await run_off_loop(content, read)
+        return None if request is None else CallApproval(self._gate.approvals, request)
 
     def _wait_seconds(self, call: "McpCall", message: McpMessage) -> float | None:
         """Return the seconds after which a wait tool is answered with nothing; None for never."""
@@ -237,6 +252,10 @@ class McpDoor:
         """Send an admitted message. Raises AsleepAgain if the gate does not clear it."""
         if admission.was_held:
             await self._renew_rights(gate_call.agent, call)
+            if gate_call.approval is None and call.principal.agent is not None:  # the policy may be new
+                gate_call.approval = await self._read_approval(call, call.principal.agent, message, gate_call.body)
+                if gate_call.approval is not None:
+                    raise AsleepAgain
         await self._gate.wait_for_turn(gate_call)
         await self._gate.wait_to_send(gate_call)
         # Own tools take effect in their order; another server takes its messages in that order. Waits let others pass.

@@ -13,6 +13,7 @@ from starlette.types import Message, Receive
 from circadia.errors import (
     HTTP_STATUS,
     JSON_RPC_CODE,
+    ApprovalRefused,
     CallDropped,
     CircadiaError,
     InvalidRequest,
@@ -126,7 +127,7 @@ class McpReplyFormat:
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
         moves = isinstance(error, TargetGone) and error.retry_after_seconds is not None
-        is_answer = isinstance(error, RetryLater | LimitReached | UpstreamFailed | CallDropped)
+        is_answer = isinstance(error, RetryLater | LimitReached | UpstreamFailed | CallDropped | ApprovalRefused)
         answers = self._id is not None and is_answer and not moves
         status = 200 if answers else 400 if isinstance(error, InvalidRequest) else HTTP_STATUS[type(error)]
         if not answers and error.retry_after_seconds is not None:

@@ -8,6 +8,7 @@ import asyncio
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.errors import (
     HTTP_STATUS,
+    ApprovalRefused,
     CallDropped,
     CircadiaError,
     InvalidRequest,
@@ -62,7 +63,7 @@ class ModelReplyFormat:
             headers.append((b"x-should-retry", b"true" if passes_soon else b"false"))
             seconds = min(after if after is not None else 5.0, LONGEST_RETRY_AFTER) if passes_soon else after or 60.0
             headers.append((b"retry-after", b"%d" % max(1, round(seconds))))
-        elif isinstance(error, CallDropped):
+        elif isinstance(error, CallDropped | ApprovalRefused):
             headers.append((b"x-should-retry", b"false"))
         return status, headers, self._dialect.errors.body(status, error.code, error.message)
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Awaitable, Hashable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -31,13 +32,16 @@ from circadia.gateway.calls.paths import Refusal, Route, resolve
 from circadia.gateway.calls.upstream import ModelCall, Provider
 from circadia.gateway.dialects.base import Dialect, ModelRequest, Plain
 from circadia.gateway.dialects.errors import is_too_long
+from circadia.gateway.hold.approval_rules import read_model_approval
+from circadia.gateway.hold.approvals import CallApproval
 from circadia.gateway.hold.bodies import BodiesInFlight, CallBody, run_off_loop
 from circadia.gateway.hold.reply import Phase, Reply, run_until_disconnect, send_error
 from circadia.gateway.memory.conversations import apply_memory_header
 from circadia.gateway.model_call.answer import AnswerWriter, ModelReplyFormat
-from circadia.gateway.model_call.hold import Admission, Gate, GateCall
+from circadia.gateway.model_call.hold import Admission, AsleepAgain, Gate, GateCall
 from circadia.gateway.model_call.prepare import Preparation
 from circadia.gateway.model_call.record import Ledger, reservation
+from circadia.gateway.model_call.resume import ResumableAnswers
 from circadia.gateway.model_call.send import RelayedCall, send_call
 from circadia.gateway.wire.base import ConnectFailed, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
@@ -61,7 +65,8 @@ class ModelDoor:
     def __init__(
         self, clock: Clock, identity: Identity, gate: Gate, in_flight: BodiesInFlight,
         providers: Mapping[str, Provider], owners: Owners, budget: CallBudgetGuard, preparation: Preparation,
-        writer: AnswerWriter, ledger: Ledger, defaults: DefaultsSettings, limits: LimitsSettings,
+        writer: AnswerWriter, ledger: Ledger, answers: ResumableAnswers, defaults: DefaultsSettings,
+        limits: LimitsSettings,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._identity = identity
@@ -73,6 +78,7 @@ class ModelDoor:
         self._preparation = preparation
         self._writer = writer
         self._ledger = ledger
+        self.answers: Final = answers
         self._defaults = defaults
         self._limits = limits
         self._fallback = Plain()
@@ -83,7 +89,10 @@ class ModelDoor:
         body = CallBody(self._in_flight)
         try:
             call = await self._check_call(scope, receive, reply, body)
-            await run_until_disconnect(scope, receive, reply, self._relay(call, body, reply))
+            work = self._relay(call, body, reply)
+            if call.agent.policy.resume_seconds is not None and call.request.streamed and call.route.generates:
+                work = self.answers.open(call.agent, call.pulse_id, reply).relay(work)
+            await run_until_disconnect(scope, receive, reply, work)
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
             await send_error(reply, error)
         finally:
@@ -103,9 +112,21 @@ class ModelDoor:
             what=sys.intern(f"{call.method} {call.target.split('?', 1)[0]}"),
             grace_seconds=self._fit_keep_alives(call, reply),
             retry_key=_retry_key(call),
-            in_pulse=call.in_pulse,
+            in_pulse=call.pulse_id is not None,
         )
+        if call.agent.policy.approves_model_calls:
+            return self._approve_and_relay(call, gate_call)
         return self._gate.pass_call(gate_call, partial(self.relay_admitted, call, gate_call))
+
+    async def _approve_and_relay(self, call: ModelCall, gate_call: GateCall) -> None:
+        gate_call.approval = await self._read_approval(call, gate_call.body)
+        await self._gate.pass_call(gate_call, partial(self.relay_admitted, call, gate_call))
+
+    async def _read_approval(self, call: ModelCall, body: CallBody) -> CallApproval | None:
+        """Return the approval that the call needs, if it needs one."""
+        content, now = body.content, self._clock.now()
+        request = await run_off_loop(content, partial(read_model_approval, call, content, now))
+        return None if request is None else CallApproval(self._gate.approvals, request)
 
     async def relay_admitted(self, call: ModelCall, gate_call: GateCall, admission: Admission) -> None:
         """Prepare an admitted call, send it, pass its answer on, and record it whatever happens.
@@ -115,11 +136,16 @@ class ModelDoor:
         """
         if admission.was_held:
             call = await self._preparation.renew_rights(call)
+            if gate_call.approval is None and call.agent.policy.approves_model_calls:  # the policy may be new
+                gate_call.approval = await self._read_approval(call, gate_call.body)
+                if gate_call.approval is not None:
+                    raise AsleepAgain
             silent_seconds = self._defaults.silent_seconds if call.request.streamed else gate_call.grace_seconds
             self._gate.keep_alive(gate_call, silent_seconds)
         relayed = RelayedCall(call, gate_call.reply, self._gate, gate_call)
-        if admission.was_held and call.agent.policy.on_wake is OnWake.REFRESH and relayed.reply.phase is Phase.SILENT:
+        if admission.has_slept and call.agent.policy.on_wake is OnWake.REFRESH and relayed.reply.phase is Phase.SILENT:
             await relayed.clear_without_sending()
+            relayed.give_approval_back()
             raise StillAsleep(_SLEPT_SINCE, retry_after_seconds=1)
         entry = self._ledger.open_entry(relayed, await self._preparation.begin_turn(call), admission)
         try:
@@ -130,6 +156,8 @@ class ModelDoor:
                 await relayed.clear_without_sending()
                 await self._writer.write_ready_answer(relayed, answer)
         finally:
+            if relayed.is_sent and relayed.did_nothing:
+                relayed.give_approval_back()
             # After the answer: data written to the caller goes out at the end of this step of the event loop.
             asyncio.get_running_loop().call_soon(self._ledger.settle, entry)
 
@@ -217,7 +245,7 @@ class ModelDoor:
             method=scope["method"],
             target=target,
             headers=headers,
-            in_pulse=principal.pulse_id is not None,
+            pulse_id=principal.pulse_id,
         )
         if route.generates and has_budget(agent.policy):
             tokens, nanousd = reservation(call, self._clock.now())

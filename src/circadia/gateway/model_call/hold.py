@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -18,12 +17,21 @@ from typing import Final, NamedTuple
 from circadia.agents.presence import Presence, PresenceCell
 from circadia.caches import BoundedDict
 from circadia.clock import Clock
-from circadia.errors import CallDropped, CircadiaError, NotFound, StillAsleep, TargetGone
+from circadia.errors import (
+    ApprovalRefused,
+    AwaitingApproval,
+    CallDropped,
+    CircadiaError,
+    NotFound,
+    StillAsleep,
+    TargetGone,
+)
 from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.hold.approvals import ApprovalDesk, CallApproval
 from circadia.gateway.hold.bodies import WOKEN_WAIT_SECONDS, BodySpool, CallBody, SpooledBody
 from circadia.gateway.hold.places import HoldPlaces, Pace, PacePermit
 from circadia.gateway.hold.reply import Alarm, Phase, Reply, Ticker
-from circadia.ids import AgentId, HoldId, IdSource
+from circadia.ids import AgentId, ApprovalId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import CallDrop, CallHold, CallRelease, EventType, HeldCallData
@@ -55,6 +63,8 @@ class Admission:
     """How long the agent had slept before the wake."""
     woken_by: str = ""
     generation: int = 0
+    has_slept: bool = False
+    """Whether its agent slept while it was held; a call may also have waited for a person only."""
 
     @property
     def was_held(self) -> bool:
@@ -80,6 +90,8 @@ class HoldView:
     phase: str
     """`silent`, or `opened` once a 200 and keep-alives were sent."""
     bytes: int
+    approval: ApprovalId | None = None
+    """The approval that it waits for; None if it waits for its agent's wake."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -101,6 +113,8 @@ class GateCall:
     """Equal for a call and its retries in the same line; None if they cannot be known."""
     in_pulse: bool = False
     """Whether the caller's token is that of a pulse."""
+    approval: CallApproval | None = None
+    """A person's approval that it needs before it is sent."""
 
     line: tuple[AgentId, str] = field(init=False)
     number: int = -1
@@ -117,6 +131,8 @@ class GateCall:
     """The hold of the earlier caller."""
     since: datetime = field(init=False)
     spooled: SpooledBody = field(init=False)
+    has_slept: bool = False
+    """Whether its agent slept while it was held."""
     is_listed: bool = False
     """Whether it is held: from a hold until it is sent."""
     is_cleared: bool = False
@@ -136,6 +152,15 @@ class GateCall:
         """Whether only this gateway can still answer the caller, who has seen a 200."""
         return self.reply.phase is not Phase.SILENT and not self.repeats_after_empty
 
+    @property
+    def awaits_approval(self) -> bool:
+        return self.approval is not None and self.approval.waits
+
+    @property
+    def awaited_approval(self) -> ApprovalId | None:
+        approval = self.approval.approval if self.approval is not None and self.approval.waits else None
+        return None if approval is None else approval.id
+
 
 class Gate:
     """Admits or holds calls per agent, across all connections and doors (GATE-44).
@@ -147,12 +172,13 @@ class Gate:
 
     def __init__(
         self, clock: Clock, ids: IdSource, presence: Presence, journal: Journal, ticker: Ticker, bodies: BodySpool,
-        places: HoldPlaces,
+        places: HoldPlaces, approvals: ApprovalDesk,
     ) -> None:  # fmt: skip
         self.presence: Final = presence
         self.ticker: Final = ticker
         self.bodies: Final = bodies
         self.places: Final = places
+        self.approvals: Final = approvals
         self._clock = clock
         self._ids = ids
         self._journal = journal
@@ -175,7 +201,8 @@ class Gate:
             TargetGone: the agent or its session is gone, or the server is stopping.
             LimitReached: too many calls or bytes are held.
             StorageUnavailable: database or disk failed.
-            StillAsleep: it was held for the longest time of its agent's policy.
+            StillAsleep, AwaitingApproval: it was held for the longest time of its agent's policy.
+            ApprovalRefused: a person has refused it, or nobody approved it in time.
             CallDropped: an operator has ended it.
         """
         try:
@@ -198,8 +225,10 @@ class Gate:
             call.arrived = call.began = self._clock.monotonic()
             self._continue_earlier_hold(call)
         presence = self.presence
+        if call.approval is not None:
+            await call.approval.request(lambda: call.cell is not None and presence.recheck(call.cell, call))
         call.cell = cell = presence.synced_cell(call.agent.id) or await presence.fetch_cell(call.agent.id)
-        if cell.is_closed:
+        if cell.is_closed or call.awaits_approval:
             await self._hold(call, cell)
         elif self._waiting.has(call) or self._leaving.has(call):
             self._waiting.join(call)
@@ -210,23 +239,30 @@ class Gate:
             slept_seconds=cell.slept_seconds,
             woken_by=cell.actor,
             generation=cell.generation,
+            has_slept=call.has_slept or call.continues is not None,
         )
 
     async def _hold(self, call: GateCall, cell: PresenceCell) -> None:
-        """Hold a call until its agent wakes, without its body in memory if that is large."""
-        self._waiting.join(call)
+        """Hold a call until its agent wakes and a person approves it, without its body in memory if that is large."""
+        generation = -1 if cell.is_closed else cell.generation
+        if call.awaits_approval:  # the agent's other calls go on meanwhile
+            self._leave_lines(call)
+        else:
+            self._waiting.join(call)
         if not call.has_place:
             await self.places.take(call.agent)
             call.has_place = True
         spooled = await self.bodies.spool(call.body)
         seconds = call.agent.policy.hold_max_seconds
-        alarm = None if seconds is None else Alarm(partial(self.presence.fail, cell, call, _too_long(call, seconds)))
+        alarm = None if seconds is None else Alarm(lambda: self.presence.fail(cell, call, _too_long(call, seconds)))
         try:
             self._list(call, spooled)
             self.ticker.add(call.reply, call.arrived + call.grace_seconds)
             if alarm is not None and seconds is not None:
                 self.ticker.add(alarm, call.began + seconds)
-            await self.presence.wait_until_awake(cell, call)
+            await self.presence.wait_until_awake(cell, call, None if call.approval is None else call.approval.blocks)
+            self._waiting.join(call)
+            call.has_slept |= cell.generation != generation
             await call.body.take_room(spooled.size, WOKEN_WAIT_SECONDS)
             call.body.content = await self.bodies.take(spooled)
         finally:
@@ -248,9 +284,13 @@ class Gate:
 
         Raises:
             StorageUnavailable: it is not known.
+            AsleepAgain: its approval is no longer valid, or another call has used it.
         """
         assert call.cell is not None
         await self._leaving.wait(call)
+        if call.approval is not None and not call.cell.is_closed and not await call.approval.use():
+            self.leave_line(call)
+            raise AsleepAgain
         await self.presence.read_unless_followed(call.cell)
 
     def clear_to_send(self, call: GateCall, *, blocks_later_calls: bool = False) -> None:
@@ -281,6 +321,10 @@ class Gate:
         """Let the calls behind it go."""
         self._leaving.leave(call)
 
+    def _leave_lines(self, call: GateCall) -> None:
+        self._waiting.leave(call)
+        self._leaving.leave(call)
+
     def leave(self, call: GateCall, error: BaseException | None = None) -> None:
         """Remove a call that was sent, or has ended with this error."""
         if call.is_listed:
@@ -295,8 +339,11 @@ class Gate:
                 key = call.line, call.retry_key
                 mark = _Mark(call.number, call.since, call.began, call.id, self._clock.monotonic())
                 self._marks[key] = [*self._marks.get(key, ()), mark]
-        self._waiting.leave(call)
-        self._leaving.leave(call)
+        if call.approval is not None:
+            call.approval.leave(was_told=isinstance(error, ApprovalRefused) and call.reply.can_tell(error))
+            if not call.is_cleared:
+                call.approval.give_back()
+        self._leave_lines(call)
         self._give_place_back(call)
         self._end_permit(call)
 
@@ -326,9 +373,16 @@ class Gate:
         held = CallHold(hold=call.id, door=call.door, what=call.what)
         if call.continues is not None:
             held = held.model_copy(update={"continues": call.continues})
+        if call.awaited_approval is not None:
+            held = held.model_copy(update={"approval": call.awaited_approval})
         self._record(call, EventType.HELD, held)
         launcher = call.agent.coordination.launcher
-        if not call.in_pulse and launcher != RESIDENT and call.agent.id not in self._warned:
+        if (
+            not call.in_pulse
+            and not call.awaits_approval
+            and launcher != RESIDENT
+            and call.agent.id not in self._warned
+        ):
             self._warned.add(call.agent.id)  # once: how to run a program that calls as a launched agent (WAKE-87)
             _logger.warning(_OWN_PROGRAM, call.agent.reference, launcher)
 
@@ -413,10 +467,14 @@ class Gate:
             waited_seconds=round(self._clock.monotonic() - call.began, 3),
             phase="silent" if call.reply.phase is Phase.SILENT else "opened",
             bytes=call.spooled.size,
+            approval=call.awaited_approval,
         )
 
 
-def _too_long(call: GateCall, seconds: float) -> StillAsleep:
+def _too_long(call: GateCall, seconds: float) -> CircadiaError:
+    if call.awaits_approval:
+        message = f"the call of {call.agent.reference!r} waits for a person's approval; it was held for {seconds:g} s"
+        return AwaitingApproval(message, retry_after_seconds=30)
     message = f"{call.agent.reference!r} is asleep; its call was held for {seconds:g} s"
     return StillAsleep(message, retry_after_seconds=30)
 

@@ -75,7 +75,7 @@ class Preparation:
             relayed.call = replace(call, request=replace(call.request, input_estimate=estimate))
         await self._ledger.reserve(entry)
         # What a program asks for itself does not depend on what its agent missed.
-        if admission.was_held and call.agent.policy.on_wake is not OnWake.FORWARD and not relayed.follow_up.is_chore:
+        if admission.has_slept and call.agent.policy.on_wake is not OnWake.FORWARD and not relayed.follow_up.is_chore:
             await self._add_notice(relayed, entry, body, prepared)
         return None
 

@@ -139,8 +139,7 @@ def _build_row(entry: LedgerEntry, seconds: float | None) -> Call:
     if relayed.is_ready:  # even if its stream reports no usage
         usage = _NOTHING
     known = usage.input_tokens is not None or usage.output_tokens is not None
-    free = relayed.is_free or (relayed.status is not None and relayed.status >= 400)
-    tokens, nanousd = (0, 0) if known or free else reservation(call, entry.at)
+    tokens, nanousd = (0, 0) if known or relayed.did_nothing else reservation(call, entry.at)
     model = relayed.meter.model or call.request.model or "unknown"
     ended = CallStatus.DONE if relayed.is_answered else CallStatus.FAILED
     cost = call.provider.prices.price(model, usage, entry.at) if known and not relayed.is_ready else None

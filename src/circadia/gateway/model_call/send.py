@@ -94,6 +94,16 @@ class RelayedCall:
         return () if self.follow_up.lookup is None else self.follow_up.lookup.headers
 
     @property
+    def did_nothing(self) -> bool:
+        """Whether its provider certainly did no work for it."""
+        return self.is_free or (self.status is not None and self.status >= 400)
+
+    def give_approval_back(self) -> None:
+        """Let a repeat have the approval that this call needed, if it needed one."""
+        if self._gate_call is not None and self._gate_call.approval is not None:
+            self._gate_call.approval.give_back()
+
+    @property
     def was_read(self) -> bool:
         """Whether its provider has begun to answer it."""
         return self.status is not None and self.status < 400

@@ -34,6 +34,7 @@ from circadia.records.wake import Decision
 from circadia.stores.locks import RETENTION_KEY, bank_key
 from circadia.stores.sql.alerts import alerts
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
+from circadia.stores.sql.approvals import approvals
 from circadia.stores.sql.dream_jobs import dream_jobs
 from circadia.stores.sql.memory_tables import banks, blocks, evidence, forgotten_episodes, notes
 from circadia.stores.sql.message_index import remove_from_index
@@ -169,6 +170,7 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
         at=wakes.c.decided_at, keys=[wakes.c.id], only=[wakes.c.decision != Decision.DEFERRED.value]
     ),
     RetentionKind.PULSES: ExpiringRows(at=pulses.c.ended_at, keys=[pulses.c.id]),
+    RetentionKind.APPROVALS: ExpiringRows(at=approvals.c.closed_at, keys=[approvals.c.id]),
     RetentionKind.CONVERSATIONS: ExpiringRows(
         at=conversations.c.at, keys=[conversations.c.agent_id, conversations.c.id]
     ),

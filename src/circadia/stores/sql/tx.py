@@ -12,6 +12,7 @@ from circadia.stores.sql.alerts import Alerts
 from circadia.stores.sql.answer_frames import AnswerFrames
 from circadia.stores.sql.answer_uses import AnswerUses
 from circadia.stores.sql.answers import Answers
+from circadia.stores.sql.approvals import Approvals
 from circadia.stores.sql.banks import Banks
 from circadia.stores.sql.blocks import Blocks
 from circadia.stores.sql.calls import Calls, ProviderIds
@@ -74,6 +75,7 @@ class Tx:
     provenances = _Noun(Provenances)
     retention = _Noun(Retention)
     alerts = _Noun(Alerts)
+    approvals = _Noun(Approvals)
     access_tokens = _Noun(AccessTokens)
     dream_jobs = _Noun(DreamJobs)
     overviews = _Noun(Overviews)
