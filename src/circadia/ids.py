@@ -27,6 +27,7 @@ PassId = NewType("PassId", str)
 AnswerId = NewType("AnswerId", str)
 DreamId = NewType("DreamId", str)
 MemberId = NewType("MemberId", str)
+EventWaitId = NewType("EventWaitId", str)
 
 
 class IdSource(Protocol):

@@ -58,6 +58,7 @@ class CommandList(LazyGroup):
                 "List messages that nobody has handled, in all inboxes; dead letters by default.",
             ),
             "wakes": ("waking.wakes", "List wake requests with their decision and its reason, newest first."),
+            "alarms": ("waking.alarms", "List the alarms and routines that agents set for themselves."),
             "pulses": ("waking.pulses", "List the pulses of an agent, or of all agents in a session, newest first."),
         },
         "Memory": {

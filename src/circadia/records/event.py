@@ -48,6 +48,8 @@ class EventType(StrEnum):
     WAKE = "wake"
     PULSE = "pulse"
     ROUTINE = "routine"
+    ALARM = "alarm"
+    NAMED_EVENT = "named_event"
     COORDINATION = "coordination"
     ALERT = "alert"
     BANK_CREATED = "bank_created"
@@ -304,6 +306,33 @@ class RoutineUpdate(EventData):
     routines: list[str] = Field(description="Names of the routines.")
 
 
+class AlarmState(StrEnum):
+    """What happened to an alarm, or to a routine of an agent's own; `routine` says how it ran."""
+
+    SET = "set"
+    CANCELLED = "cancelled"
+    ENDED = "ended"
+    """A wake came before it."""
+
+
+class AlarmChange(EventData):
+    """An agent set or cancelled an alarm or a routine of its own, or a wake before its time ended it."""
+
+    name: str = Field(description="Name.", examples=["alarm 2026-11-30T09:00:00Z"])
+    state: AlarmState = Field(description="What happened.")
+    at: datetime | None = Field(description="Its next time.")
+    recurs: bool = Field(description="Whether it is a routine.")
+    ends_on_wake: bool = Field(description="Whether a wake before its time deletes it.")
+
+
+class NamedEventRecord(EventData):
+    """A named event came in (its data is not in this entry)."""
+
+    name: str = Field(description="Name of the event.", examples=["batch.completed"])
+    by: Author
+    agents: list[str] = Field(description="Agents that waited for it.")
+
+
 class CoordinationUpdate(EventData):
     """Wake settings of an agent changed."""
 
@@ -505,6 +534,8 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.WAKE: (WakeVerdict,),
     EventType.PULSE: (PulseChange,),
     EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
+    EventType.ALARM: (AlarmChange,),
+    EventType.NAMED_EVENT: (NamedEventRecord,),
     EventType.COORDINATION: (CoordinationUpdate,),
     EventType.ALERT: (
         BudgetAlert,

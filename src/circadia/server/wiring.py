@@ -201,8 +201,8 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, context.admin_tokens), threads=threads, sequencer=sequencer,
         tokens=AccessTokenService(clock, events), presence=presence, settings=settings, holds=gate,
-        confirmer=confirmer, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders, lookup=lookup,
-        judge=resolver.judge, member_id=context.member_id,
+        confirmer=confirmer, waits=waits, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders,
+        lookup=lookup, judge=resolver.judge, member_id=context.member_id,
     )  # fmt: skip
     front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
     sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
@@ -363,7 +363,7 @@ def _register_gauges(
     metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
     metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
     metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
-    for topic in ("wake", "pulse", "routine", "prefix_break"):
+    for topic in ("wake", "pulse", "routine", "named_event", "prefix_break"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
     loaded = memory.retrieval.loaded
     metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(loaded))

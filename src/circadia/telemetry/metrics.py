@@ -52,6 +52,10 @@ class Metrics:
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
+        self._named_events = Counter(
+            "circadia_named_events", "Named events by outcome: delivered, or unheard.", ["outcome"],
+            registry=self._registry,
+        )  # fmt: skip
         self._passes = Counter("circadia_passes", "Pass transitions by status.", ["status"], registry=self._registry)
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
@@ -76,7 +80,7 @@ class Metrics:
         self._lookups.observe(seconds)
 
     def count_signal(self, topic: str, data: Mapping[str, object]) -> None:
-        """Count a signal: a wake's decision, the move of a pulse or pass, a routine's verdict, or a prefix break."""
+        """Count a signal: a decision on a wake, a move of a pulse or pass, an event, a routine, or a prefix break."""
         if topic == "wake":
             self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
         elif topic == "pulse":
@@ -85,6 +89,8 @@ class Metrics:
             self._released.inc(released if isinstance(released, int) else 0)
         elif topic == "pass":
             self._passes.labels(str(data["status"])).inc()
+        elif topic == "named_event":
+            self._named_events.labels(str(data["outcome"])).inc()
         elif topic == "prefix_break":
             self._breaks.labels(str(data["reason"])).observe(float(str(data["bytes"])))
         else:

@@ -108,6 +108,7 @@ agents = Table(
     Column("deleted_at", Instant),
     Column("next_at", Instant),
     Column("next_by", String),
+    Column("wake_on", String),
 )
 Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
 Index("agents_past_name", agents.c.name, agents.c.created_at)
@@ -401,7 +402,10 @@ routines = Table(
     Column("skips", Integer, nullable=False),
     Column("missed", Integer, nullable=False),
     Column("created_at", Instant, nullable=False),
+    Column("own", Boolean),
+    Column("ends_on_wake", Boolean),
 )
+Index("routines_own", routines.c.id, **only("own"))
 Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
 Index("routines_due", routines.c.next_at, **only("enabled"))
 

@@ -357,6 +357,6 @@ async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None
     """Return why a pulse of the routine has nothing to do, or None if it has something."""
     if agent.coordination.launcher == RESIDENT and not agent.asleep:
         return "the agent is already awake"
-    if routine.spec.instructions.strip() or await tx.deliveries.count_unread(agent.id):
+    if routine.is_alarm or routine.spec.instructions.strip() or await tx.deliveries.count_unread(agent.id):
         return None
     return "no instructions and nothing unread"
