@@ -75,6 +75,14 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/agents/{agent}/sent": (OWN, None),
     "GET /api/v1/agents/{agent}/pulses": (OWN, None),
     "POST /api/v1/agents/{agent}/pulses": ((201, 403, 403, 403, 401), None),
+    "GET /api/v1/alarms": (OPERATOR, None),
+    "GET /api/v1/agents/{agent}/alarms": (OWN, None),
+    "PUT /api/v1/agents/{agent}/alarms/{alarm}": (OWN, {"every_seconds": 3600}),
+    "DELETE /api/v1/agents/{agent}/alarms/{alarm}": (OWN, None),
+    "GET /api/v1/agents/{agent}/event-waits": (OWN, None),
+    "POST /api/v1/agents/{agent}/event-waits": (OWN, {"name": "batch.completed", "timeout_seconds": 0}),
+    "DELETE /api/v1/agents/{agent}/event-waits/{wait}": ((204, 204, 403, 403, 401), None),
+    "POST /api/v1/events/{event}": (ALL, {"data": {"id": "new"}}),
     "GET /api/v1/agents/{agent}/schedule": (OWN, None),
     "PUT /api/v1/agents/{agent}/schedule": (OPERATOR, {"routines": []}),
     "GET /api/v1/pulses/{pulse}": (OWN, None),
@@ -200,7 +208,7 @@ async def filled_bank(service: Service) -> Mapping[str, str]:
 async def fresh(service: Service) -> Place:
     bank = await filled_bank(service)
     graph = {
-        "agents": [{"name": "ann", "bank": bank["bank"]}, {"name": "bob"}, {"name": "carl"}],
+        "agents": [{"name": "ann", "bank": bank["bank"], "own_routines": 1}, {"name": "bob"}, {"name": "carl"}],
         "threads": [{"name": "t", "participants": ["ann"]}],
     }
     home = await service.ok("POST", "/sessions", graph)
@@ -213,7 +221,11 @@ async def fresh(service: Service) -> Place:
     wake = await service.ok("POST", "/wakes", {"to": "bob", "message": "m", "reason": "blocker"}, token=ann)
     pulse = (await service.ok("GET", f"/agents/{name}:ann/pulses"))["pulses"][0]["id"]
     keys = {"message": letter["message"], "wake": wake["wake"], "root": wake["root"], "pulse": pulse}
-    keys |= {"session": name, "thread": "t", "key": "zone", **bank}
+    waiting = f"/agents/{name}:ann/event-waits"
+    await service.ok("POST", waiting, {"name": "build.finished", "timeout_seconds": 0})
+    wait = (await service.ok("GET", waiting))["waits"][0]["id"]
+    await service.ok("PUT", f"/agents/{name}:ann/alarms/look", {"every_seconds": 900})
+    keys |= {"session": name, "thread": "t", "key": "zone", "alarm": "look", "event": "new", "wait": wait, **bank}
     tokens = (ADMIN, ann, bob, away["agents"][0]["token"], None)
     return Place(session=name, tokens=tokens, keys=keys)
 

@@ -122,7 +122,7 @@ async def test_an_agents_event_reaches_agents_that_it_may_address_and_counts_as_
         bob = await server.agent("bob")
         status, made = await server.rest("POST", "/sessions", {"name": "away", "agents": [{"name": "eve"}]})
         assert status == 201
-        eve = made["tokens"]["eve"]
+        eve = made["agents"][0]["token"]
         for token in (ann, eve):
             assert (await tool(server, token, "sleep_self", wake_on=[f"event:{BATCH}"]))["sleeping"]
         assert [each["agent"] for each in await emit(server, BATCH, token=bob, data={})] == ["ann"]
@@ -149,7 +149,7 @@ async def test_an_agent_has_a_bounded_number_of_waits_and_bad_names_are_refused(
 
 @pytest.mark.spec("WAKE-81")
 async def test_an_event_at_one_gateway_ends_a_wait_at_another(tmp_path: Path, postgres_url: str) -> None:
-    shared = {"server": {"database_url": postgres_url}}
+    shared: dict[str, Any] = {"server": {"database_url": postgres_url}}
     async with live(tmp_path / "a", **shared) as here, live(tmp_path / "b", **shared) as there:
         ann = await here.agent("ann")
         call = asyncio.create_task(tool(here, ann, "wait_for_event", name=BATCH, timeout_seconds=50))

@@ -192,9 +192,8 @@ class ThreadService:
         await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
             await self._event_listener.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
-        for agent_id in others:
-            if participants[agent_id].listens and agent_id not in mentioned_ids:
-                await self._event_listener.on_message(tx, agent_id, message)
+        for agent_id in [each for each in others if participants[each].listens and each not in mentioned_ids]:
+            await self._event_listener.on_message(tx, agent_id, message)
         for agent_id in participants:
             self._events.signal(tx, "delivery", agent_id)
         return message

@@ -52,7 +52,7 @@ async def list_alarms(who: Who, context: Context, limit: Limit = 100, page: Next
 
 @router.get("/agents/{agent}/alarms")
 async def list_own_alarms(agent: str, who: Who, context: Context) -> AlarmList:
-    """List an agent's alarms and routines of its own, with the alarms that rang today. Access: operator, the agent."""
+    """List an agent's alarms and routines of its own, with the alarms that rang lately. Access: operator, the agent."""
     async with context.store.begin_read() as tx:
         found_agent = await own_agent(tx, who, agent)
         routines = await context.wake.own_routines.list(tx, found_agent)

@@ -316,7 +316,7 @@ class AlarmState(StrEnum):
 
 
 class AlarmChange(EventData):
-    """An agent set or cancelled an alarm or a routine of its own, or a wake before its time ended it."""
+    """An alarm or an own routine was set, cancelled, or ended by a wake."""
 
     name: str = Field(description="Name.", examples=["alarm 2026-11-30T09:00:00Z"])
     state: AlarmState = Field(description="What happened.")

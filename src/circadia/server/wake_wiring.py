@@ -59,7 +59,8 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
     fleet = FleetLimits(
         max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
     )
-    requests = WakeRequests(clock, wakes, rows, sleep, fleet)
+    resuming = [name for name, launcher in settings.launchers.items() if getattr(launcher, "resumes", False)]
+    requests = WakeRequests(clock, wakes, rows, sleep, fleet, resuming)
     inbox = Inbox(clock, ids, events, requests, max_message_characters=settings.limits.max_message_characters)
     routines = RoutineService(clock, ids, events, requests, inbox)
     pulses = PulseService(clock, events, rows, sleep, inbox)

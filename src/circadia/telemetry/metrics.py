@@ -52,10 +52,6 @@ class Metrics:
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
-        self._named_events = Counter(
-            "circadia_named_events", "Named events by outcome: delivered, or unheard.", ["outcome"],
-            registry=self._registry,
-        )  # fmt: skip
         self._passes = Counter("circadia_passes", "Pass transitions by status.", ["status"], registry=self._registry)
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
@@ -69,7 +65,7 @@ class Metrics:
             "circadia_answers", "Lookups of ready answers by outcome and way.",
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
-        self._breaks = _build_prefix_breaks(self._registry)
+        self._breaks, self._named_events = _build_prefix_breaks(self._registry), _build_named_events(self._registry)
         self._lookups = Histogram(
             "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -137,6 +133,12 @@ class Metrics:
             return _OTHER
         named.add(call.model)
         return call.model
+
+
+def _build_named_events(registry: CollectorRegistry) -> Counter:
+    return Counter(
+        "circadia_named_events", "Named events by outcome: delivered, or unheard.", ["outcome"], registry=registry
+    )
 
 
 def _build_prefix_breaks(registry: CollectorRegistry) -> Histogram:

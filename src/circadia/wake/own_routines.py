@@ -25,6 +25,8 @@ from circadia.wake.scheduling.wall_clock import day_bounds, first_instant
 
 MAX_DISTANCE: Final = timedelta(days=366)
 MAX_REASON_CHARACTERS: Final = 2_000
+KEPT: Final = timedelta(days=2)
+"""How long an alarm stays once it has rung: its wake may be deferred."""
 ALARM: Final = "alarm"
 """First word of an alarm's name; its instant follows."""
 _COMPARED: Final = 20
@@ -93,7 +95,7 @@ class OwnRoutines:
         return await self._put(tx, agent, spec)
 
     async def list(self, tx: Tx, agent: Agent) -> Sequence[Routine]:
-        """Return the agent's own alarms and routines by name: those to come, and the alarms that rang today."""
+        """Return the agent's own alarms and routines by name: those to come, and the alarms that rang lately."""
         return [routine for routine in await tx.routines.find_by_agent(agent.id) if routine.own]
 
     async def cancel(self, tx: Tx, agent: Agent, name: str) -> Routine:
@@ -123,11 +125,11 @@ class OwnRoutines:
         return planned
 
     async def _list_present(self, tx: Tx, agent: Agent) -> Sequence[Routine]:
-        """Return the agent's routines, without alarms that rang before its present day: these are deleted."""
-        today, _ = day_bounds(agent.coordination.zone, self._clock.now())
+        """Return the agent's routines, without alarms that rang days ago: these are deleted."""
+        oldest = self._clock.now() - KEPT
         present: list[Routine] = []
         for routine in await tx.routines.find_by_agent(agent.id):
-            if routine.is_alarm and routine.next_at is None and (routine.last_at or routine.created_at) < today:
+            if routine.is_alarm and routine.next_at is None and (routine.last_at or routine.created_at) < oldest:
                 await tx.routines.remove(agent.id, routine.name)
             else:
                 present.append(routine)

@@ -47,17 +47,17 @@ def cancel(
     return Output(cancelled, f"{cancelled.name!r} of {cancelled.agent} is cancelled")
 
 
-@app.command(epilog="""Example: circadia alarms emit batch.completed --data '{"id": "batch_7"}'""")
+@app.command(epilog="""Example: circadia alarms emit batch.completed '{"id": "batch_7"}'""")
 def emit(
     server: RemoteServer,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the event.")],
-    data: Annotated[str, typer.Option("--data", metavar="JSON", help="What happened, as a JSON object.")] = "{}",
+    content: Annotated[str, typer.Argument(metavar="JSON", help="What happened, as a JSON object.")] = "{}",
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: a repeat reaches no agent twice.")
     ] = None,
 ) -> Output:
     """Report a named event to the agents that wait for it."""
-    stated = _read_object(data)
+    stated = _read_object(content)
     outcome = server.ask(lambda client: client.emit_event(name, stated, key=key))
     reached = ", ".join(each.agent for each in outcome.deliveries)
     return Output(outcome, f"{name} has reached {reached}" if reached else f"no agent waits for this {name}")
@@ -67,9 +67,9 @@ def _read_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise InvalidRequest(f"--data is no JSON: {error}") from error
+        raise InvalidRequest(f"{text[:80]!r} is no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise InvalidRequest('--data is no JSON object; write one such as \'{"id": "batch_7"}\'')
+        raise InvalidRequest('the data is no JSON object; write one such as \'{"id": "batch_7"}\'')
     return cast("dict[str, Any]", value)
 
 

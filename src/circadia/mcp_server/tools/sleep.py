@@ -87,7 +87,7 @@ async def list_unconfirmed(caller: Caller, agent: Agent) -> tuple[str, ...]:
 
 @tool(
     "sleep_self",
-    "Fall asleep when you have nothing to do, with an alarm if you like. This call is still answered; your next call "
+    "Fall asleep when you have nothing to do. This call is still answered; your next call "
     "waits, at no cost, until something in `wakes_on`, or a person, wakes you. Then continue as if no time had passed: "
     "call wait_for_mention to read what woke you.",
 )
@@ -129,7 +129,7 @@ class AlarmsAnswer(ToolResult):
         )
 
 
-@tool("alarms", "List your alarms and your own routines, or cancel one.")
+@tool("alarms", "List the alarms and routines that you set for yourself, or cancel one.")
 async def _alarms(caller: Caller, arguments: CancelAlarm) -> AlarmsAnswer:
     alarms = caller.context.wake.own_routines
     if arguments.cancel is None:

@@ -384,6 +384,7 @@ Index("pulses_ended", pulses.c.agent_id, pulses.c.ended_at)
 Index("pulses_root", pulses.c.root_id)
 # What a worker claims: pulses of its own launchers, however many wait for others.
 Index("pulses_pending", pulses.c.launcher, pulses.c.created_at, **only("status = 'pending'"))
+Index("pulses_suspended", pulses.c.agent_id, **only("status = 'suspended'"))
 Index("pulses_open", pulses.c.agent_id, **only("ended_at IS NULL"))
 # Indexes other rows than `pulses_open`: without statistics PostgreSQL would confuse the two.
 Index("pulses_token", pulses.c.token_hash, **only("token_hash IS NOT NULL"))

@@ -1,4 +1,4 @@
-"""Alarms and routines that agents set for themselves, and their waits for named events.
+"""Alarms and routines that agents set for themselves, their waits for named events, and suspended pulses.
 
 Revision 0048, after 0044.
 """
@@ -18,6 +18,8 @@ def upgrade() -> None:
     op.add_column("routines", sa.Column("ends_on_wake", sa.Boolean))
     own = sa.text("own")
     op.create_index("routines_own", "routines", ["id"], sqlite_where=own, postgresql_where=own)
+    suspended = sa.text("status = 'suspended'")
+    op.create_index("pulses_suspended", "pulses", ["agent_id"], sqlite_where=suspended, postgresql_where=suspended)
     op.create_table(
         "event_waits",
         sa.Column("id", sa.String, primary_key=True),
