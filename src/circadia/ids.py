@@ -28,6 +28,7 @@ AnswerId = NewType("AnswerId", str)
 DreamId = NewType("DreamId", str)
 MemberId = NewType("MemberId", str)
 ApprovalId = NewType("ApprovalId", str)
+EventWaitId = NewType("EventWaitId", str)
 
 
 class IdSource(Protocol):

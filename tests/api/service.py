@@ -15,6 +15,7 @@ from circadia.agents.identity import AccessTokenService, Identity
 from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
+from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiContext, create_api
 from circadia.errors import NotFound, TargetGone
@@ -199,6 +200,7 @@ async def _parts(store: Store, clock: ManualClock, held: FakeHolds, stated: Mapp
         approvals=ApprovalService(clock, ids, events),
         resumable=ResumableAnswers(clock, ids, Ticker(clock), 2**20, lambda agent, data: None),
         confirmer=SleepConfirmer(clock, store, signals, presence, None),
+        waits=Waits(clock, store, signals, presence),
         presence=presence,
         settings=settings,
         holds=held,

@@ -75,6 +75,7 @@ def _write_sessions(write: Writer) -> None:
     write("participants", lambda _: {"agent_id": "ann", "thread_id": "live"}, of=one)
     write("participants", lambda day: {"agent_id": f"a{day}", "thread_id": f"closed{day}"})
     write("routines", lambda day: {"id": f"r{day}", "agent_id": f"a{day}"})
+    write("event_waits", lambda day: {"id": f"e{day}", "agent_id": f"a{day}", "until": at(day)})
     write(
         "messages",
         lambda day: {"id": f"old{day}", "thread_id": f"closed{day}", "session_id": f"s{day}", "sender_id": f"a{day}",

@@ -8,13 +8,18 @@ import sys
 from pathlib import Path
 
 from circadia.cli.app import main
+from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.pulse_service import PulseService
+from circadia.wake.routines import RoutineService
 
 STEPS = {
     "before the lease": (PulseService, "take"),
     "between lease and launch": (SubprocessLauncher, "run"),
     "before the end is recorded": (PulseService, "end"),
+    "before an alarm is fired": (RoutineService, "fire"),
+    "between an alarm and its commit": (RoutineService, "_alert_if_too_many"),
+    "between an event and its commit": (WakeRequests, "ask"),
 }
 """What is never done, because the process stands there."""
 

@@ -82,6 +82,14 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/agents/{agent}/sent": (OWN, None),
     "GET /api/v1/agents/{agent}/pulses": (OWN, None),
     "POST /api/v1/agents/{agent}/pulses": ((201, 403, 403, 403, 401), None),
+    "GET /api/v1/alarms": (OPERATOR, None),
+    "GET /api/v1/agents/{agent}/alarms": (OWN, None),
+    "PUT /api/v1/agents/{agent}/alarms/{alarm}": (OWN, {"every_seconds": 3600}),
+    "DELETE /api/v1/agents/{agent}/alarms/{alarm}": (OWN, None),
+    "GET /api/v1/agents/{agent}/event-waits": (OWN, None),
+    "POST /api/v1/agents/{agent}/event-waits": (OWN, {"name": "batch.completed", "timeout_seconds": 0}),
+    "DELETE /api/v1/agents/{agent}/event-waits/{wait}": ((204, 204, 403, 403, 401), None),
+    "POST /api/v1/events/{event}": (ALL, {"data": {"id": "new"}}),
     "GET /api/v1/agents/{agent}/schedule": (OWN, None),
     "PUT /api/v1/agents/{agent}/schedule": (OPERATOR, {"routines": []}),
     "GET /api/v1/pulses/{pulse}": (OWN, None),
@@ -221,7 +229,7 @@ async def pending_approval(service: Service, session: str) -> str:
 async def fresh(service: Service) -> Place:
     bank = await filled_bank(service)
     graph = {
-        "agents": [{"name": "ann", "bank": bank["bank"]}, {"name": "bob"}, {"name": "carl"}],
+        "agents": [{"name": "ann", "bank": bank["bank"], "own_routines": 1}, {"name": "bob"}, {"name": "carl"}],
         "threads": [{"name": "t", "participants": ["ann"]}],
     }
     home = await service.ok("POST", "/sessions", graph)
@@ -241,7 +249,12 @@ async def fresh(service: Service) -> Place:
         "root": wake["root"],
         "pulse": pulse,
     }
-    keys |= {"call": "call_of_nobody", "session": name, "thread": "t", "key": "zone", **bank}
+    keys["call"] = "call_of_nobody"
+    waiting = f"/agents/{name}:ann/event-waits"
+    await service.ok("POST", waiting, {"name": "build.finished", "timeout_seconds": 0})
+    wait = (await service.ok("GET", waiting))["waits"][0]["id"]
+    await service.ok("PUT", f"/agents/{name}:ann/alarms/look", {"every_seconds": 900})
+    keys |= {"session": name, "thread": "t", "key": "zone", "alarm": "look", "event": "new", "wait": wait, **bank}
     tokens = (ADMIN, ann, bob, away["agents"][0]["token"], None)
     return Place(session=name, tokens=tokens, keys=keys)
 

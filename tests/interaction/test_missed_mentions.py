@@ -33,7 +33,7 @@ async def room(server: Live, agent: str) -> Room:
     return Room(server, agent, (await server.rest("POST", "/sessions/default/threads", body))[1]["id"])
 
 
-async def tool(server: Live, token: str, name: str, **arguments: Any) -> dict[str, Any]:
+async def tool(server: Live, token: str, name: str, /, **arguments: Any) -> dict[str, Any]:
     params = {"name": name, "arguments": arguments}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     async with server.tool(token, call, headers={"mcp-protocol-version": "2025-06-18"}) as answer:

@@ -25,7 +25,7 @@ async def names(at: Live, token: str) -> list[str]:
 async def test_the_list_of_all_tools_is_at_most_16_000_characters_long(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
         tools = (await told(at, await at.agent(bank="team"), LIST))["result"]["tools"]
-    assert len(tools) == 22
+    assert len(tools) == 24
     assert len(json.dumps(tools, separators=(",", ":"), ensure_ascii=False)) <= 16_000
 
 
@@ -34,8 +34,8 @@ async def test_the_list_of_all_tools_is_at_most_16_000_characters_long(tmp_path:
     ("groups", "shown"),
     [
         (["memory"], MEMORY),
-        (["sleep", "memory"], [*MEMORY, "sleep_self", "set_sleeping"]),
-        (["waits"], ["wait_for_message", "wait_for_mention", "wait_for_agent"]),
+        (["sleep", "memory"], [*MEMORY, "sleep_self", "alarms", "set_sleeping"]),
+        (["waits"], ["wait_for_message", "wait_for_mention", "wait_for_agent", "wait_for_event"]),
         ([], []),
     ],
 )
@@ -50,7 +50,7 @@ async def test_an_agent_is_shown_and_may_call_the_groups_of_its_policy(
             answer = await told(at, token, call)
             assert ("result" in answer) is (tool in shown), answer
         await at.rest("PATCH", "/sessions/default/agents/ann", {"policy": {"tools": ["*"]}})
-        assert len(await names(at, token)) == 22
+        assert len(await names(at, token)) == 24
 
 
 async def test_a_group_that_there_is_not_is_refused(tmp_path: Path) -> None:

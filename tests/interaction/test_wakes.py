@@ -42,7 +42,7 @@ class PulseReceiver:
 
     async def _handle(self, request: web.Request) -> web.Response:
         said = json.loads(await request.read())
-        if said["type"] == "pulse.start":
+        if said["type"] in ("pulse.start", "pulse.resume"):
             self.started.put_nowait(said)
             await self.may_answer.wait()
         else:

@@ -86,7 +86,7 @@ def test_a_value_that_is_refused_is_told_once(file: Path) -> None:
         (
             "launchers: {run: {kind: webhook, url: https://a, secret_env: A, tmp_mebibytes: 2}}",
             "unknown key 'launchers.run.tmp_mebibytes'; known keys: allowed_networks, answer_timeout_seconds, "
-            "connect_timeout_seconds, grace_seconds, kind, retries, retry_max_seconds, secret_env, url",
+            "connect_timeout_seconds, grace_seconds, kind, resumes, retries, retry_max_seconds, secret_env, url",
         ),
         (
             "memory: {previous_embedder: {kind: fastembed, modell: m}}",

@@ -30,6 +30,10 @@ class ThreadEventListener(Protocol):
         """`message` is what mentions the agent."""
         ...
 
+    async def on_message(self, tx: Tx, agent_id: AgentId, message: Message) -> None:
+        """Called for a participant that sleeps until any message comes, and that the message does not mention."""
+        ...
+
 
 class ThreadService:
     """The only writer of threads, participants and messages; an operator counts as a participant of every thread."""
@@ -188,6 +192,8 @@ class ThreadService:
         await self._events.record(tx, EventType.MESSAGE, _event_data(thread, message), session=session.name)
         for agent in mentioned:
             await self._event_listener.on_event(tx, agent, WakeEvent.MENTIONED, by=message.sender, message=message)
+        for agent_id in [each for each in others if participants[each].listens and each not in mentioned_ids]:
+            await self._event_listener.on_message(tx, agent_id, message)
         for agent_id in participants:
             self._events.signal(tx, "delivery", agent_id)
         return message

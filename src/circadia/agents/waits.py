@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -13,12 +13,14 @@ from circadia.errors import TargetGone
 from circadia.ids import AgentId, MessageId
 from circadia.jobs.loops import run_guarded
 from circadia.records.agent import Agent
-from circadia.records.message import Delivery
+from circadia.records.message import Delivery, Message
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
 LEASE_SECONDS: Final = 60.0
 """How long a delivery may be in transit before it counts as lost; a confirmed answer takes milliseconds."""
+READ_AT_ONCE: Final = 50
+MATCHED_AT_ONCE: Final = 1_000
 LOOK_SECONDS: Final = 0.5
 """Interval of looking for messages that other processes wrote."""
 
@@ -27,6 +29,12 @@ LOOK_SECONDS: Final = 0.5
 class MessageFilter:
     mentioned: bool | None = None
     sender: str | None = None
+    matches: Callable[[Message], bool] | None = None
+    """A condition that the database does not know; then one message at a time is taken."""
+
+    @property
+    def limit(self) -> int:
+        return READ_AT_ONCE if self.matches is None else MATCHED_AT_ONCE
 
 
 class Waits:
@@ -76,10 +84,27 @@ class Waits:
                     return ()
                 left -= await self._wait_for_bell(bell, left)
             finally:
-                self._bells[agent.id].discard(bell)
-                if not self._bells[agent.id]:
-                    del self._bells[agent.id]
+                self._remove_bell(agent.id, bell)
         return ()
+
+    async def look(
+        self, agent_id: AgentId, find: Callable[[], Awaitable[Sequence[Delivery]]], timeout_seconds: float
+    ) -> Sequence[Delivery]:
+        """Return what `find` returns, once that is something or the time is over; it looks at each arrival.
+
+        Nothing is leased, and a sleep of the agent changes nothing.
+        """
+        left = timeout_seconds
+        while True:
+            bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._bells[agent_id].add(bell)
+            try:
+                found = await find()
+                if found or left <= 0 or self._presence.is_stopping:
+                    return found
+                left -= await self._wait_for_bell(bell, left)
+            finally:
+                self._remove_bell(agent_id, bell)
 
     async def run(self) -> None:
         """Look for messages of other processes until cancelled; their signals do not arrive here."""
@@ -122,6 +147,11 @@ class Waits:
             for agent_id in await tx.deliveries.end_waits():
                 self._signal_delivery(tx.after_commit, agent_id)
 
+    def _remove_bell(self, agent_id: AgentId, bell: asyncio.Future[None]) -> None:
+        self._bells[agent_id].discard(bell)
+        if not self._bells[agent_id]:
+            del self._bells[agent_id]
+
     def _signal_delivery(self, after_commit: Callable[[Callable[[], None]], None], agent_id: AgentId) -> None:
         after_commit(lambda: self._signals.publish("delivery", agent_id))
 
@@ -143,7 +173,11 @@ class Waits:
 
     async def _lease(self, agent_id: AgentId, wanted: MessageFilter) -> Sequence[Delivery]:
         async with self._store.begin_read() as tx:
-            unread = await tx.deliveries.find_unread(agent_id, mentioned=wanted.mentioned, sender=wanted.sender)
+            unread = await tx.deliveries.find_unread(
+                agent_id, mentioned=wanted.mentioned, sender=wanted.sender, limit=wanted.limit
+            )
+        if (matches := wanted.matches) is not None:
+            unread = [delivery for delivery in unread if matches(delivery.message)][:1]
         if not unread:
             return ()
         now = self._clock.now()

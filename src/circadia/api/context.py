@@ -16,6 +16,7 @@ from circadia.agents.sessions import SessionService
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.threads import ThreadService
+from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.gateway.answers.judging import JudgeLimits
@@ -64,6 +65,7 @@ class ApiContext:
     threads: ThreadService
     tokens: AccessTokenService
     confirmer: SleepConfirmer
+    waits: Waits
     presence: Presence
     """Knows when the server is stopping."""
     settings: Settings

@@ -11,11 +11,13 @@ from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import Depends, Header, Query, Request
+from pydantic import Field
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
+from circadia.api.bodies import Body
 from circadia.api.context import (
     AgentFilter,
     ApiContext,
@@ -31,8 +33,9 @@ from circadia.clock import wait_for_event
 from circadia.errors import CircadiaError, InvalidRequest, StorageUnavailable
 from circadia.records.agent import MAX_COUNT
 from circadia.records.event import Event, EventType
+from circadia.records.named_event import NamedEvent
 from circadia.records.principal import Principal
-from circadia.schemas.events import EventGap, EventList, EventView
+from circadia.schemas.events import EventDeliveryView, EventGap, EventList, EventOutcome, EventView
 
 _logger = logging.getLogger(__name__)
 
@@ -206,6 +209,40 @@ async def list_events(
             )
             seen = events[-1].number if events else min(after, await tx.events.last_number())
     return EventList(events=[EventView.of(event) for event in events], after=seen, oldest=oldest)
+
+
+class NamedEventBody(Body):
+    """A named event."""
+
+    data: dict[str, Any] = Field({}, description="What happened, as JSON.", examples=[{"id": "batch_7"}])
+    key: str | None = Field(
+        None, max_length=200, description="Idempotency key: a repeat with it reaches no agent twice."
+    )
+
+
+@router.post("/events/{event}")
+async def emit_event(event: str, body: NamedEventBody, who: Who, context: Context) -> EventOutcome:
+    """Report a named event to the agents that wait for it.
+
+    Each of them gets it as a message, and wakes if it sleeps over it and its guardrails allow it. Access: the operator,
+    and agents, whose events reach agents that they may address.
+    """
+    async with context.store.begin_write() as tx:
+        deliveries = await context.wake.named_events.emit(
+            tx, NamedEvent(name=event, data=body.data, key=body.key), by=who.name, principal=who
+        )
+    return EventOutcome(
+        name=event,
+        deliveries=[
+            EventDeliveryView(
+                agent=each.agent.reference,
+                message=each.message.id,
+                wake=None if each.wake is None else each.wake.id,
+                decision=None if each.wake is None else each.wake.decision,
+            )
+            for each in deliveries
+        ],
+    )
 
 
 async def _tail(request: Request) -> EventTail:

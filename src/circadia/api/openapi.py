@@ -77,6 +77,9 @@ _PATH_PARAMETERS: Final = {
     "folder": "Name of the memory folder.",
     "answer": "Id of the ready answer.",
     "name": "Name of the person.",
+    "alarm": "Name of the alarm, or of the routine of the agent's own.",
+    "event": "Name of the event.",
+    "wait": "Id of the wait.",
 }
 _AGENT_NAME: Final = "Name of the agent in the session."
 

@@ -55,7 +55,9 @@ class EndBody(Body):
     """The end of a remote run."""
 
     bears_nul = True
-    status: Literal["succeeded", "failed"] = Field(description="Result of the run.")
+    status: Literal["succeeded", "failed", "suspended"] = Field(
+        description="Result of the run; `suspended` if its launcher `resumes`: the agent's next wake goes on with it."
+    )
     detail: str = Field("", max_length=4000, description="Details for people; must not contain secrets.")
     epoch: StrictInt | None = Field(
         None, ge=0, description="`epoch` from the start request; the server rejects a report of an earlier one."
@@ -133,25 +135,30 @@ async def end_pulse(pulse: str, body: EndBody, who: Who, context: Context) -> Pu
 
     The server answers after the end is on disk. Access: the operator, and whoever has the token of the run.
     """
-    ended = LaunchResult(succeeded=body.status == "succeeded", detail=redact_tokens(body.detail))
+    suspended = body.status == "suspended"
+    detail = redact_tokens(body.detail)
+    ended = LaunchResult(succeeded=body.status != "failed", suspended=suspended, detail=detail)
     async with context.store.begin_write() as tx:
         await context.wake.pulses.hold_agents(tx, PulseId(pulse))
         found_pulse = await _pulse(tx, who, pulse)
-        _require_reportable(context, who, found_pulse, body.epoch)
+        _require_reportable(context, who, found_pulse, body)
         reported = await context.wake.pulses.report(tx, found_pulse, ended)
         tx.after_commit(lambda: context.wake.reports.deliver_report(found_pulse.id, found_pulse.epoch, ended))
     return pulse_view(reported, context.clock.now())
 
 
-def _require_reportable(context: ApiContext, who: Principal, pulse: Pulse, epoch: int | None) -> None:
-    """Reject a report that is not about the pulse's current run, or not from its token."""
+def _require_reportable(context: ApiContext, who: Principal, pulse: Pulse, body: EndBody) -> None:
+    """Reject a report that is not about the pulse's current run, not from its token, or of what cannot be resumed."""
     if not who.is_operator and who.pulse_id != pulse.id:
         raise Forbidden(f"the end of pulse {pulse.id!r} is reported with the token that it was started with")
     if not PULSE_MOVES[pulse.status]:
         raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
-    if not isinstance(context.settings.launchers.get(pulse.launcher), WebhookLauncherSettings):
+    launcher = context.settings.launchers.get(pulse.launcher)
+    if not isinstance(launcher, WebhookLauncherSettings):
         raise Conflict(f"pulse {pulse.id!r} ends with its program; only runs that a webhook started are reported")
-    if pulse.owner is None or epoch not in (None, pulse.epoch):
+    if body.status == "suspended" and not launcher.resumes:
+        raise Conflict(f"launcher {pulse.launcher!r} does not resume runs; set `resumes: true` for it")
+    if pulse.owner is None or body.epoch not in (None, pulse.epoch):
         raise Conflict(f"this run of pulse {pulse.id!r} is not the present one, which has epoch {pulse.epoch}")
 
 

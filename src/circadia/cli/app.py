@@ -59,6 +59,7 @@ class CommandList(LazyGroup):
             ),
             "wakes": ("waking.wakes", "List wake requests with their decision and its reason, newest first."),
             "approvals": ("waking.approvals", "List the calls that wait for a person's approval, newest first."),
+            "alarms": ("waking.alarms", "List the alarms and routines that agents set for themselves."),
             "pulses": ("waking.pulses", "List the pulses of an agent, or of all agents in a session, newest first."),
         },
         "Memory": {

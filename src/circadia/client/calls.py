@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, Self
 
+from circadia.client.alarms import AlarmCalls
 from circadia.client.approvals import ApprovalCalls
 from circadia.client.connection import ApiConnection
 from circadia.client.memory import MemoryCalls
@@ -47,7 +48,7 @@ from circadia.schemas.sessions import (
 )
 
 
-class Client(WakeCalls, ApprovalCalls, MemoryCalls, SleeptimeCalls):
+class Client(WakeCalls, AlarmCalls, ApprovalCalls, MemoryCalls, SleeptimeCalls):
     """A client for the REST API of a Circadia server.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each
@@ -160,9 +161,29 @@ class Client(WakeCalls, ApprovalCalls, MemoryCalls, SleeptimeCalls):
         """Return an agent's sleep state."""
         return await self._http.fetch(SleepingView, "GET", "sessions", session, "agents", agent, "sleeping")
 
-    async def set_sleeping(self, session: str, agent: str, sleeping: bool) -> SleepingView:
-        """Put an agent to sleep or wake it."""
-        body = {"sleeping": sleeping}
+    async def set_sleeping(
+        self,
+        session: str,
+        agent: str,
+        sleeping: bool,
+        *,
+        until: str | None = None,
+        for_seconds: float | None = None,
+        wake_on: Sequence[str] = (),
+        filter: Mapping[str, Any] | None = None,
+        reason: str = "",
+        cancel_if_woken: bool = False,
+    ) -> SleepingView:
+        """Put an agent to sleep or wake it.
+
+        An agent that puts itself to sleep may set an alarm (`until` or `for_seconds`, with a `reason`) and name what
+        wakes it besides: `mention`, `message` or `event:NAME`, for events whose data contains the `filter`.
+        """
+        wish = {
+            "until": until, "for_seconds": for_seconds, "wake_on": list(wake_on), "filter": filter, "reason": reason,
+            "cancel_if_woken": cancel_if_woken,
+        }  # fmt: skip
+        body = {"sleeping": sleeping, **{key: value for key, value in wish.items() if value}}
         return await self._http.fetch(SleepingView, "PUT", "sessions", session, "agents", agent, "sleeping", body=body)
 
     async def wait_until_sleeping(

@@ -159,6 +159,9 @@ class ApiConnection:
                 "that client and server have the same version"
             ) from None
 
+    async def pause(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
     async def read_until(
         self, read: Callable[[], Awaitable[T]], is_awaited: Callable[[T], bool], timeout_seconds: float | None
     ) -> T:

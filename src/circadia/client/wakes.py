@@ -214,7 +214,7 @@ class WakeCalls:
         return await self._http.fetch(PulseView, "POST", "pulses", pulse, "cancel")
 
     async def end_pulse(self, pulse: str, status: str, detail: str = "", *, epoch: int | None = None) -> PulseView:
-        """Report the end of a run that a webhook started: `succeeded` or `failed`."""
+        """Report the end of a run that a webhook started: `succeeded`, `failed`, or `suspended` until the next wake."""
         body = {"status": status, "detail": detail, "epoch": epoch}
         return await self._http.fetch(PulseView, "POST", "pulses", pulse, "end", body=body)
 

@@ -41,7 +41,16 @@ from circadia.mcp_server.caller import HANDOVER, SENT, Handover, McpContext, cal
 from circadia.mcp_server.prompts import get_prompt, list_prompts
 from circadia.mcp_server.resources import instruction_text, list_resources, list_templates, read_resource
 from circadia.mcp_server.tool import read_arguments
-from circadia.mcp_server.tools import CORRECTION_TOOLS, DREAM_TOOLS, GROUPS, RETHINK_TOOLS, TOOLS, Tool, list_folders
+from circadia.mcp_server.tools import (
+    CORRECTION_TOOLS,
+    DREAM_TOOLS,
+    GROUPS,
+    RETHINK_TOOLS,
+    ROUTINE_TOOLS,
+    TOOLS,
+    Tool,
+    list_folders,
+)
 from circadia.suggestions import did_you_mean
 
 _logger = logging.getLogger(__name__)
@@ -84,7 +93,7 @@ def _raise_protocol_errors(what: str) -> Generator[None]:
 @cache
 def _list_all_tools() -> Sequence[Listed]:
     """Return the entries of all tools, which take a while to build."""
-    return [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS, *DREAM_TOOLS)]
+    return [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS, *ROUTINE_TOOLS, *DREAM_TOOLS)]
 
 
 class McpServer:
@@ -94,6 +103,7 @@ class McpServer:
         self._context = context
         self._tools = {tool.name: tool for tool in TOOLS}
         self._more = {tool.name: tool for tool in RETHINK_TOOLS}
+        self._routines = {tool.name: tool for tool in ROUTINE_TOOLS}
         self._dreams = {tool.name: tool for tool in DREAM_TOOLS}
         schemas = {tool.name: tool.input_schema for tool in _list_all_tools()}
         server: Server[Any] = Server(
@@ -137,7 +147,9 @@ class McpServer:
         groups, tools = agent.policy.tools, self._tools
         if "*" not in groups:
             tools = {tool.name: tool for group in GROUPS if group in groups for tool in GROUPS[group]}
-        return {**tools, **(self._more if agent.policy.sleeptime_agent else {}), **dreams}
+        more = self._more if agent.policy.sleeptime_agent else {}
+        routines = self._routines if agent.policy.own_routines and {"*", "sleep"} & {*groups} else {}
+        return {**tools, **more, **routines, **dreams}
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         agent, known = caller_of(context, self._context).principal.agent, dict(self._tools_of(context))

@@ -105,8 +105,11 @@ def _describe_mistake(line: Any, model: type[Arguments]) -> str:
     return f"argument {name!r}: {message} (got {_SHOWN.repr(line['input'])})"
 
 
-_IMPLIED: Final = (("additionalProperties", True), ("maxLength", 200), ("maxLength", 1_000))
-"""What an argument's schema does not repeat: a refusal says how long a name may be."""
+_IMPLIED: Final = (
+    ("additionalProperties", True), ("maxLength", 200), ("maxLength", 1_000), ("maxItems", 200), ("minLength", 1),
+    ("minItems", 1), ("minimum", 0), ("minimum", 1), ("format", "date-time"), ("default", []),
+)  # fmt: skip
+"""What an argument's schema does not repeat: a refusal says it."""
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
@@ -115,6 +118,7 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
     It omits null, which means the same as a missing argument.
     """
     schema = answer_schema(model)
+    del schema["additionalProperties"]  # a refusal names an argument that there is not
     for name, part in schema["properties"].items():
         kinds = [option for option in part.get("anyOf", ()) if option != {"type": "null"}]
         if len(kinds) == 1:

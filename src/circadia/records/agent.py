@@ -137,6 +137,12 @@ class AgentPolicy(BaseModel):
         default=None, gt=0, le=MAX_AMOUNT, description="Longest hold; by default until the wake."
     )
     hold_lists: StrictBool = Field(default=False, description="Also hold MCP list requests.")
+    own_routines: StrictInt = Field(
+        default=0, ge=0, le=100, description="Routines that the agent may keep by itself; it sees their tool if any."
+    )
+    own_routine_min_seconds: StrictInt = Field(
+        default=900, ge=60, le=30 * 86_400, description="Shortest interval of such a routine."
+    )
     abort_streams: StrictBool = Field(
         default=False, description="Abort running model streams when the agent is put to sleep."
     )
@@ -263,6 +269,27 @@ class AgentPolicy(BaseModel):
         return self.banks[1:]
 
 
+class OwnWake(StrEnum):
+    """What an agent can ask to be woken by from one sleep (WAKE-80)."""
+
+    MENTION = "mention"
+    MESSAGE = "message"
+    """Any message in its threads or its inbox."""
+    ALARM = "alarm"
+    """An alarm that an earlier wake deletes."""
+    EVENT = "event"
+    """A named event; which one, its wait says."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnWakes:
+    """What an agent asked to be woken by, besides what its policy says."""
+
+    generation: int
+    """The sleep for which it holds."""
+    by: frozenset[OwnWake]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NextWake:
     """What will wake an agent next, if nothing comes before."""
@@ -305,8 +332,15 @@ class Agent:
     """Its rows stay for the record."""
     next: NextWake | None = None
     """The store keeps it; see `stores.sql.agents`."""
+    wake_on: OwnWakes | None = None
+    """As the agent stated it last; it may be of an earlier sleep."""
 
     @property
     def reference(self) -> str:
         """Return `name` in the session `default`, else `session:name`."""
         return build_reference(self.session, self.name)
+
+    def asked_for(self, *wakes: OwnWake) -> bool:
+        """Return whether it asked to be woken by one of these from its present sleep."""
+        stated = self.wake_on
+        return stated is not None and stated.generation == self.generation and not stated.by.isdisjoint(wakes)

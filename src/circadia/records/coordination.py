@@ -57,6 +57,9 @@ class Guardrails(BaseModel):
     )
     max_chain_depth: Count | None = Field(default=24, description="Maximum wakes from the root of a chain.")
     max_chain_visits: Count | None = Field(default=None, description="Maximum wakes of the same agent in a chain.")
+    max_alarms_per_day: Count | None = Field(
+        default=24, description="Maximum alarms that the agent may set for itself for one day, in its time zone."
+    )
 
 
 class WakeRules(BaseModel):

@@ -50,6 +50,8 @@ class EventType(StrEnum):
     WAKE = "wake"
     PULSE = "pulse"
     ROUTINE = "routine"
+    ALARM = "alarm"
+    NAMED_EVENT = "named_event"
     COORDINATION = "coordination"
     ALERT = "alert"
     APPROVAL = "approval"
@@ -315,6 +317,33 @@ class RoutineUpdate(EventData):
     routines: list[str] = Field(description="Names of the routines.")
 
 
+class AlarmState(StrEnum):
+    """What happened to an alarm, or to a routine of an agent's own; `routine` says how it ran."""
+
+    SET = "set"
+    CANCELLED = "cancelled"
+    ENDED = "ended"
+    """A wake came before it."""
+
+
+class AlarmChange(EventData):
+    """An alarm or an own routine was set, cancelled, or ended by a wake."""
+
+    name: str = Field(description="Name.", examples=["alarm 2026-11-30T09:00:00Z"])
+    state: AlarmState = Field(description="What happened.")
+    at: datetime | None = Field(description="Its next time.")
+    recurs: bool = Field(description="Whether it is a routine.")
+    ends_on_wake: bool = Field(description="Whether a wake before its time deletes it.")
+
+
+class NamedEventRecord(EventData):
+    """A named event came in (its data is not in this entry)."""
+
+    name: str = Field(description="Name of the event.", examples=["batch.completed"])
+    by: Author
+    agents: list[str] = Field(description="Agents that waited for it.")
+
+
 class CoordinationUpdate(EventData):
     """Wake settings of an agent changed."""
 
@@ -531,6 +560,8 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.WAKE: (WakeVerdict,),
     EventType.PULSE: (PulseChange,),
     EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
+    EventType.ALARM: (AlarmChange,),
+    EventType.NAMED_EVENT: (NamedEventRecord,),
     EventType.COORDINATION: (CoordinationUpdate,),
     EventType.APPROVAL: (ApprovalChange,),
     EventType.ALERT: (

@@ -20,8 +20,15 @@ class PulseStatus(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
+    SUSPENDED = "suspended"
+    """Its program has stopped for now, and the agent's next wake resumes it (WAKE-84)."""
     INTERRUPTED = "interrupted"
     """Its process died, or the server stopped, and no attempts are left."""
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing runs any more, and nothing waits to start."""
+        return self is PulseStatus.SUSPENDED or not PULSE_MOVES[self]
 
 
 _ENDS: Final = frozenset({
@@ -37,7 +44,9 @@ PULSE_MOVES: Final[Mapping[PulseStatus, frozenset[PulseStatus]]] = {
     }),
     # Back to pending: its lease ran out and an attempt is left.
     PulseStatus.STARTING: frozenset({PulseStatus.RUNNING, PulseStatus.PENDING, *_ENDS} - {PulseStatus.SUCCEEDED}),
-    PulseStatus.RUNNING: frozenset({PulseStatus.PENDING, *_ENDS}),
+    PulseStatus.RUNNING: frozenset({PulseStatus.PENDING, PulseStatus.SUSPENDED, *_ENDS}),
+    # It takes no slot and has an end until it goes on.
+    PulseStatus.SUSPENDED: frozenset({PulseStatus.PENDING, PulseStatus.CANCELLED}),
     **{end: frozenset[PulseStatus]() for end in _ENDS},
 }  # fmt: skip
 

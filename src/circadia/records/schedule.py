@@ -29,6 +29,10 @@ MAX_NAME_LENGTH: Final = 100
 FIRST_YEAR: Final = 1970
 LAST_YEAR: Final = 9000
 MAX_TIMEOUT_SECONDS: Final = 86_400.0
+MAX_ROUTINES: Final = 100
+"""Limit per agent, its own ones included."""
+ALARM_SENDER: Final = "alarm"
+"""Who wakes an agent by its own alarm, for display."""
 DAY_MINUTES: Final = 24 * 60
 _HH_MM: Final = re.compile(r"(?:([01][0-9]|2[0-3]):([0-5][0-9])|24:00)", re.ASCII)
 _CRON_STEP: Final = re.compile(r"/([0-9]+)", re.ASCII)
@@ -296,10 +300,19 @@ class Routine:
     missed: int = 0
     """Total occurrences that were due while no server ran."""
     created_at: datetime
+    own: bool = False
+    """Whether the agent set it for itself."""
+    ends_on_wake: bool = False
+    """Whether a wake before its time deletes it."""
 
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether it is a single instant that the agent set for itself."""
+        return self.own and bool(self.spec.recurrence.at)
 
 
 def load_zone(name: str) -> ZoneInfo:

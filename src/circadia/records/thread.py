@@ -56,3 +56,5 @@ class Participant:
     """Whether the agent takes part now."""
     added_at: datetime
     """Time of the last join."""
+    listens: bool = False
+    """Whether the agent may sleep until any message comes."""

@@ -110,6 +110,7 @@ class SleepingView(View):
         default=[],
         description="After somebody else put it to sleep: ids of mentions that it has not seen. They do not wake it.",
     )
+    alarm: str | None = Field(None, description="After it fell asleep by its own wish: name of the alarm that it set.")
 
 
 class SleepingList(View):

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from circadia.records.event import EventType
+from circadia.records.wake import Decision
 from circadia.schemas.view import View
 
 
@@ -33,3 +34,19 @@ class EventList(View):
     events: list[EventView] = Field(description="Sorted by number.")
     after: int = Field(description="Value of `after` for the next page.")
     oldest: int = Field(description="Number of the oldest event kept; see `retention.events_days`.")
+
+
+class EventDeliveryView(View):
+    """A named event in an agent's inbox."""
+
+    agent: str = Field(description="Reference of the agent: `name` or `session:name`.", examples=["writer"])
+    message: str = Field(description="Id of the message.")
+    wake: str | None = Field(description="Id of the wake request, if the agent sleeps over the event.")
+    decision: Decision | None = Field(description="Decision on the wake request.")
+
+
+class EventOutcome(View):
+    """The agents that a named event has reached."""
+
+    name: str = Field(description="Name of the event.", examples=["batch.completed"])
+    deliveries: list[EventDeliveryView] = Field(description="One for each agent that waited for it.")

@@ -158,7 +158,8 @@ class Sweeps:
             expired = await tx.provenances.delete_expired(self._clock.now(), limit=EXPIRED_AT_ONCE)
             await tx.hold_places.delete_of_gone_members()
             await tx.cursors.retire(first, last)
-        if expired < EXPIRED_AT_ONCE:
+            given_up = await tx.event_waits.delete_expired(self._clock.now(), limit=EXPIRED_AT_ONCE)
+        if max(expired, given_up) < EXPIRED_AT_ONCE:
             self._expire_at = now + EXPIRE_EVERY_SECONDS
 
 

@@ -38,6 +38,9 @@ from circadia.wake.launchers.kubernetes import KubernetesLauncher
 from circadia.wake.launchers.kubernetes_api import find_cluster
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
+from circadia.wake.named_events import NamedEvents
+from circadia.wake.own_routines import OwnRoutines
+from circadia.wake.own_sleep import OwnSleep
 from circadia.wake.pulse_attempts import WorkerContext
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.pulse_service import PulseService
@@ -56,18 +59,25 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
     fleet = FleetLimits(
         max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
     )
-    requests = WakeRequests(clock, wakes, rows, sleep, fleet)
+    resuming = [name for name, launcher in settings.launchers.items() if getattr(launcher, "resumes", False)]
+    requests = WakeRequests(clock, wakes, rows, sleep, fleet, resuming)
     inbox = Inbox(clock, ids, events, requests, max_message_characters=settings.limits.max_message_characters)
-    routines = RoutineService(clock, ids, events, requests)
+    routines = RoutineService(clock, ids, events, requests, inbox)
     pulses = PulseService(clock, events, rows, sleep, inbox)
+    control = SleepControl(sleep, requests)
+    own_routines = OwnRoutines(clock, ids, events)
+    named_events = NamedEvents(clock, ids, events, requests, inbox)
     return WakeServices(
         sleep=sleep,
-        control=SleepControl(sleep, requests),
+        control=control,
         requests=requests,
         inbox=inbox,
+        named_events=named_events,
         rows=rows,
         pulses=pulses,
         routines=routines,
+        own_routines=own_routines,
+        own_sleep=OwnSleep(control, own_routines, named_events, wakes),
         coordinations=Coordinations(clock, events, routines, pulses, {RESIDENT, *settings.launchers}),
         reports=PulseReports(),
     )

@@ -210,7 +210,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, context.admin_tokens), threads=threads, sequencer=sequencer,
         approvals=approvals, resumable=door.answers, tokens=AccessTokenService(clock, events), presence=presence,
-        settings=settings, holds=gate, confirmer=confirmer, wake=wakes, memory=memory, sleeptime=sleeptime,
+        settings=settings, holds=gate, confirmer=confirmer, waits=waits, wake=wakes, memory=memory, sleeptime=sleeptime,
         folders=folders, lookup=lookup, judge=resolver.judge, member_id=context.member_id,
     )  # fmt: skip
     front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
@@ -384,7 +384,7 @@ def _register_gauges(
     metrics.add_gauge("circadia_resumable_answers", "Streamed answers kept to be resumed.", lambda: answers.count)
     metrics.add_gauge("circadia_resumable_bytes", "Bytes of these answers.", lambda: answers.bytes)
     metrics.add_gauge("circadia_approvals_waiting", "Approvals that calls wait for.", lambda: gate.approvals.waiting)
-    for topic in ("wake", "pulse", "routine", "prefix_break", "approval"):
+    for topic in ("wake", "pulse", "routine", "named_event", "prefix_break", "approval"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
     loaded = memory.retrieval.loaded
     metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(loaded))

@@ -111,6 +111,11 @@ class WebhookLauncherSettings(Section):
     retries: int = Field(3, ge=0, le=10, description="Number of retries if the request cannot have run.")
     retry_max_seconds: float = Field(30.0, ge=0, description="Longest `Retry-After` to wait for.")
     grace_seconds: float = Field(10.0, gt=0, description="Longest wait for the answer to a stop request.")
+    resumes: bool = Field(
+        False,
+        description="The program may suspend a run; the agent's next wake, or attempt, is a `pulse.resume` of the same "
+        "pulse.",
+    )
 
     @field_validator("url")
     @classmethod

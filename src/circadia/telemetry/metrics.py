@@ -69,7 +69,7 @@ class Metrics:
             "circadia_answers", "Lookups of ready answers by outcome and way.",
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
-        self._breaks = _build_prefix_breaks(self._registry)
+        self._breaks, self._named_events = _build_prefix_breaks(self._registry), _build_named_events(self._registry)
         self._lookups = Histogram(
             "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -80,7 +80,7 @@ class Metrics:
         self._lookups.observe(seconds)
 
     def count_signal(self, topic: str, data: Mapping[str, object]) -> None:
-        """Count a signal: a wake's decision, the move of a pulse or pass, a routine's verdict, or a prefix break."""
+        """Count a signal: a decision on a wake, a move of a pulse or pass, an event, a routine, or a prefix break."""
         if topic == "wake":
             self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
         elif topic == "pulse":
@@ -91,6 +91,8 @@ class Metrics:
             self._passes.labels(str(data["status"])).inc()
         elif topic == "approval":
             self._approvals.labels(str(data["status"]), str(data["rule"])).inc()
+        elif topic == "named_event":
+            self._named_events.labels(str(data["outcome"])).inc()
         elif topic == "prefix_break":
             self._breaks.labels(str(data["reason"])).observe(float(str(data["bytes"])))
         else:
@@ -137,6 +139,12 @@ class Metrics:
             return _OTHER
         named.add(call.model)
         return call.model
+
+
+def _build_named_events(registry: CollectorRegistry) -> Counter:
+    return Counter(
+        "circadia_named_events", "Named events by outcome: delivered, or unheard.", ["outcome"], registry=registry
+    )
 
 
 def _build_prefix_breaks(registry: CollectorRegistry) -> Histogram:

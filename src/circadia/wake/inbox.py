@@ -1,20 +1,22 @@
 """Direct messages to agents and their delivery (WAKE-01 … WAKE-06, WAKE-30 … WAKE-34)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from circadia.agents.chains import ChainPosition, fetch_place
+import orjson
+
+from circadia.agents.chains import NOWHERE, ChainPosition, fetch_place
 from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.agents.threads import require_content
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
-from circadia.records.agent import Agent
+from circadia.records.agent import Agent, OwnWake
 from circadia.records.event import DeliveryUpdate, DirectMessage, EventData, EventType
-from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority
+from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority, build_event_sender
 from circadia.records.principal import Principal
 from circadia.records.session import Session
 from circadia.records.thread import Thread, ThreadStatus
@@ -85,8 +87,7 @@ class Inbox:
             Conflict: the agent is disabled, or the key belongs to another message.
         """
         require_content(outgoing.content, self._max_characters)
-        if outgoing.key is not None and not 0 < len(outgoing.key) <= MAX_KEY_CHARACTERS:
-            raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
+        _require_key(outgoing.key)
         if outgoing.override is not None and not principal.is_operator:
             raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
         sender_id = principal.agent.id if principal.agent else principal.name
@@ -100,7 +101,8 @@ class Inbox:
             return await self._find_repeated(tx, target, outgoing, place, known)
         message = await self._store_message(tx, principal, target, outgoing, place, key)
         wake, counts = None, None
-        if outgoing.wake is not None or (outgoing.priority in _WAKING and target.coordination.wake_on_high_priority):
+        is_waking = outgoing.priority in _WAKING and target.coordination.wake_on_high_priority
+        if outgoing.wake is not None or is_waking or (target.asleep and target.asked_for(OwnWake.MESSAGE)):
             ask = self._build_ask(principal, target, outgoing, message, place, key)
             wake, counts = await self._requests.request(tx, ask)
         return MessageReceipt(message=message, to=target, place=place, wake=wake, counts=counts)
@@ -120,6 +122,37 @@ class Inbox:
         )
         await tx.messages.add(message, [(agent.id, False)])
         self._signal_delivery(tx, agent.id)
+
+    def require_event_content(self, data: Mapping[str, Any], key: str | None) -> str:
+        """Return the text of an event's message. Raises InvalidRequest: it is too long, or its key is."""
+        content = orjson.dumps(data).decode()
+        require_content(content, self._max_characters)
+        _require_key(key)
+        return content
+
+    async def deliver_event(
+        self, tx: Tx, agent: Agent, name: str, content: str, *, key: str | None, place: ChainPosition | None
+    ) -> Message:
+        """Put a named event into an inbox; what it wakes is up to the caller."""
+        message_id = MessageId(self._ids.new("msg"))
+        chain = place or NOWHERE
+        message = Message(
+            id=message_id,
+            number=0,
+            thread_id=await self._ensure_direct_thread(tx, agent),
+            session_id=agent.session_id,
+            sender_id=None,
+            sender=build_event_sender(name),
+            content=content,
+            at=self._clock.now(),
+            priority=Priority.HIGH,
+            key=key,
+            root_id=chain.root_id or message_id,
+            parent_id=chain.parent_id,
+            depth=chain.depth,
+        )
+        await self._add_message(tx, message, agent)
+        return message
 
     async def ack(
         self, tx: Tx, agent: Agent, messages: Sequence[MessageId], *, by: str | None = None
@@ -249,14 +282,17 @@ class Inbox:
             parent_id=place.parent_id,
             depth=place.depth,
         )
+        await self._add_message(tx, message, target)
+        return message
+
+    async def _add_message(self, tx: Tx, message: Message, target: Agent) -> None:
         await tx.messages.add(message, [(target.id, False)])
         data = DirectMessage(
             message=message.id, sender=message.sender, type=message.type, priority=message.priority,
-            root=place.root_id or message_id, depth=message.depth,
+            root=message.root_id or message.id, depth=message.depth,
         )  # fmt: skip
         await self._record_event(tx, EventType.DIRECT_MESSAGE, target, data)
         self._signal_delivery(tx, target.id)
-        return message
 
     async def _require_answerable(self, tx: Tx, principal: Principal, message_id: MessageId) -> None:
         message = await tx.messages.get(message_id)
@@ -339,6 +375,11 @@ class Inbox:
 
     def _signal_delivery(self, tx: Tx, agent_id: AgentId) -> None:
         self._events.signal(tx, "delivery", agent_id)
+
+
+def _require_key(key: str | None) -> None:
+    if key is not None and not 0 < len(key) <= MAX_KEY_CHARACTERS:
+        raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
 
 
 def _priority(outgoing: OutgoingMessage) -> Priority:

@@ -62,7 +62,7 @@ class Attempt:
                 return PulseStatus.TIMED_OUT, f"over {limit:g} s"
             _logger.exception("launcher %r failed", self._launcher.kind)
             return PulseStatus.FAILED, f"its launcher failed ({type(error).__name__}); the server's log says why"
-        return PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED, ended.detail
+        return ended.status, ended.detail
 
     async def _mark_started(self) -> None:
         async with self._context.store.begin_write() as tx:

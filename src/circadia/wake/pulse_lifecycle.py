@@ -122,7 +122,9 @@ class PulseLifecycle:
             new_row = replace(new_row, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)
         elif to is PulseStatus.PENDING:
             new_row = replace(new_row, lease_until=None, owner=None, started_at=None, prompted_at=None, token_hash=None)
-        if to is PulseStatus.PENDING and pulse.started_at is not None:
+        elif to is PulseStatus.SUSPENDED:
+            new_row = replace(new_row, ended_at=now, lease_until=None, owner=None, started_at=None, token_hash=None)
+        if to in (PulseStatus.PENDING, PulseStatus.SUSPENDED) and pulse.started_at is not None:
             ran = seconds_between(pulse.started_at, min(now, ran_until or now))
             new_row = replace(new_row, run_seconds=pulse.run_seconds + ran)
         new_row = await self._save(tx, new_row, pulse)
@@ -135,6 +137,20 @@ class PulseLifecycle:
         session, _, name = new_row.agent.rpartition(":")
         await self._record_event(tx, session or "default", name, new_row, released)
         return new_row
+
+    async def resume(
+        self, tx: Tx, pulse: Pulse, wake: Wake, *, today: datetime, timeout_seconds: float | None
+    ) -> Pulse:
+        """Put a suspended pulse back to pending for this wake, to whose chain it belongs from now on.
+
+        Its attempts count anew, and of its run time what belongs to `today`, which begins then.
+        """
+        is_of_today = pulse.ended_at is not None and pulse.ended_at >= today
+        return await self.move(
+            tx, pulse, PulseStatus.PENDING, epoch=pulse.epoch + 1, attempt=0, ended_at=None, detail="",
+            run_seconds=pulse.run_seconds if is_of_today else 0.0, timeout_seconds=timeout_seconds, wake_id=wake.id,
+            by=wake.sender, reason=wake.reason, routine=wake.routine, root_id=wake.root_id, depth=wake.depth,
+        )  # fmt: skip
 
     async def _save(self, tx: Tx, new_row: Pulse, origin: Pulse) -> Pulse:
         """Save the row, and return it with its epoch. A worker may just have claimed a pending pulse that ends here."""

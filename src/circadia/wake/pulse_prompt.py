@@ -11,6 +11,7 @@ from typing import Final
 
 from circadia.records.message import Delivery
 from circadia.records.pulse import Pulse
+from circadia.records.schedule import ALARM_SENDER
 
 BYTES_PER_TOKEN: Final = 3
 """A low estimate for UTF-8 text in most languages, so that the token budget holds."""
@@ -99,7 +100,9 @@ def _describe_left_out(
 
 def _explain_run(pulse: Pulse) -> str:
     what = f"You were woken by {pulse.by} ({pulse.reason})."
-    if pulse.routine is not None:
+    if pulse.routine is not None and pulse.by == ALARM_SENDER:
+        what = "Your alarm is due."
+    elif pulse.routine is not None:
         what = f"Your routine {pulse.routine!r} is due."
     again = " This run was begun before and interrupted; some of it may be done." if pulse.epoch > 1 else ""
     return what + again

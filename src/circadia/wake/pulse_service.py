@@ -15,7 +15,7 @@ from circadia.records.coordination import RESIDENT
 from circadia.records.event import DeadLetterAlert, EventType
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
-from circadia.records.wake import Wake, WakeSource
+from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import LockKey, agent_key
@@ -74,7 +74,7 @@ class PulseService:
         agent, pulse = await tx.agents.get(pulse.agent_id), await self._read_claimed(tx, pulse)
         if agent is None or agent.deleted_at is not None or not agent.enabled:
             return None
-        wakes = await tx.wakes.find_by_pulse(pulse.id)
+        wakes = _select_of_run(pulse, await tx.wakes.find_by_pulse(pulse.id))
         instructions = await self._fetch_instructions(tx, pulse.agent_id, wakes)
         if instructions is None:
             return None
@@ -123,7 +123,10 @@ class PulseService:
         if agent is None or agent.deleted_at is not None or not agent.enabled:
             ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
             await self._notify_wakers(tx, ended)
-        elif await self._fetch_instructions(tx, agent.id, await tx.wakes.find_by_pulse(pulse.id)) is None:
+        elif (
+            await self._fetch_instructions(tx, agent.id, _select_of_run(pulse, await tx.wakes.find_by_pulse(pulse.id)))
+            is None
+        ):
             await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its routine was removed or disabled")
 
     async def _read_claimed(self, tx: Tx, pulse: Pulse) -> Pulse:
@@ -146,9 +149,10 @@ class PulseService:
         """End a pulse: the messages of its prompt become handled if it succeeded, else unread."""
         await tx.pulses.find_open(pulse.agent_id)  # here, since a read after writes sends these first
         ended = await self._rows.move(tx, pulse, status, detail=detail)
-        await self._settle_messages(tx, ended, handled=status is PulseStatus.SUCCEEDED)
+        is_read = status in (PulseStatus.SUCCEEDED, PulseStatus.SUSPENDED)
+        await self._settle_messages(tx, ended, handled=is_read)
         await self._close_gate(tx, pulse, can_rouse=status is not PulseStatus.CANCELLED)
-        if status not in (PulseStatus.SUCCEEDED, PulseStatus.CANCELLED):
+        if not is_read and status is not PulseStatus.CANCELLED:
             await self._notify_wakers(tx, ended)
         return ended
 
@@ -156,8 +160,7 @@ class PulseService:
         """End a taken pulse on the report of an external program; no process has to wait for it."""
         if pulse.status is PulseStatus.STARTING:  # the report overtook the response to the start
             pulse = await self.mark_started(tx, pulse)
-        status = PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED
-        return await self.end(tx, pulse, status, ended.detail)
+        return await self.end(tx, pulse, ended.status, ended.detail)
 
     async def requeue(self, tx: Tx, pulse: Pulse, detail: str, *, died: bool = False, stopped: bool = False) -> Pulse:
         """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23).
@@ -298,6 +301,11 @@ class PulseService:
                     f"{pulse.detail}. Your message {wake.message_id} is in its inbox."
                 )
                 await self._inbox.notify(tx, sender, text, root_id=wake.root_id)
+
+
+def _select_of_run(pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Wake]:
+    """Return the pulse's wakes without those that began earlier runs of it, which were suspended."""
+    return [wake for wake in wakes if wake.id == pulse.wake_id or wake.decision is not Decision.ADMITTED]
 
 
 def _list_keys(wakes: Iterable[Wake]) -> set[LockKey]:

@@ -19,7 +19,7 @@ from circadia.clock import Clock, wait_for_event
 from circadia.errors import CallerError, StorageUnavailable
 from circadia.jobs.loops import run_guarded
 from circadia.records.event import Event, EventType
-from circadia.records.pulse import PULSE_MOVES, PulseStatus
+from circadia.records.pulse import PulseStatus
 from circadia.settings.server import RedisBridgeSettings
 from circadia.stores.base import Store
 from circadia.stores.redis_connection import open_redis, read_messages, wrap_redis_errors
@@ -138,8 +138,8 @@ def _details(event: Event) -> Mapping[str, object]:
 
 _PULSES: Final = {
     status.value: "AGENT_PULSE_STARTED" if status is PulseStatus.RUNNING else "AGENT_PULSE_QUEUED"
-    for status, moves in PULSE_MOVES.items()
-    if moves
+    for status in PulseStatus
+    if not status.is_over
 }
 
 

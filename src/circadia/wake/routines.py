@@ -11,11 +11,13 @@ from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT, Setting, SettingSource
 from circadia.records.event import EventType, RoutineAlert, RoutineOutcome, RoutineUpdate
 from circadia.records.message import Priority
-from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
+from circadia.records.schedule import ALARM_SENDER, MAX_ROUTINES, MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.wake.admission.budgets import retry_at
 from circadia.wake.admission.requests import WakeRequests, find_idle_reason
+from circadia.wake.inbox import Inbox
 from circadia.wake.scheduling.planning import (
     SET_BACK,
     RoutineAction,
@@ -28,21 +30,27 @@ from circadia.wake.wake_rows import NewWake
 
 HEARTBEAT: Final = "heartbeat"
 """Default routine of a launched agent: it runs only if messages wait."""
-MAX_ROUTINES: Final = 100
-"""Limit per agent."""
+_REASON_CHARACTERS: Final = 100
 FILE_ROUTINES: Final = "routines"
 """Key in an agent's settings that holds the routines of the file as last read."""
 
 
 class RoutineService:
-    def __init__(self, clock: Clock, ids: IdSource, events: EventLog, requests: WakeRequests) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, events: EventLog, requests: WakeRequests, inbox: Inbox) -> None:
         self._clock = clock
         self._ids = ids
         self._events = events
         self._requests = requests
+        self._inbox = inbox
 
     async def replace(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec], *, by: str) -> Sequence[Routine]:
-        """Replace the agent's routines; an unchanged one keeps its next time (WAKE-45). Raises InvalidRequest."""
+        """Replace what people set as the agent's routines; an unchanged one keeps its next time (WAKE-45).
+
+        What the agent set for itself stays; one of these names that differs becomes the people's.
+
+        Raises:
+            InvalidRequest: two have the same name, or they are too many.
+        """
         names = [spec.name for spec in specs]
         if len(set(names)) != len(names):
             raise InvalidRequest("two routines have the same name; give each its own name")
@@ -59,13 +67,13 @@ class RoutineService:
                 fresh = Routine(spec=spec, id=RoutineId(self._ids.new("rtn")), agent_id=agent.id, created_at=now)
                 await tx.routines.add(plan_from(fresh, now))
             elif old.spec != spec:
-                await tx.routines.save(plan_from(replace(old, spec=spec), now), origin=old)
+                await tx.routines.save(plan_from(replace(old, spec=spec, own=False), now), origin=old)
         await self._record_event(tx, agent, RoutineUpdate(changed_by=by, routines=names))
         return await tx.routines.find_by_agent(agent.id)
 
     async def ensure_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
         """Give a launched agent without routines its heartbeat, or remove a heartbeat that its settings rule out."""
-        present = await tx.routines.find_by_agent(agent.id)
+        present = [routine for routine in await tx.routines.find_by_agent(agent.id) if not routine.own]
         if all(_is_heartbeat(routine) for routine in present) and (present or _heartbeat_specs(agent)):
             await self.replace(tx, agent, (), by=by)
 
@@ -126,10 +134,11 @@ class RoutineService:
             routine, coordination.blackouts, now, zone=coordination.zone, policies=coordination.blackout_policies
         )
         after, outcome = planned.routine, None
+        await self._save(tx, after, routine)  # before it wakes the agent, which ends other alarms
         if planned.verdict is RoutineAction.RUN:
             after, outcome = await self._ask_for_pulse(tx, agent, routine, planned)
-        if not await tx.routines.save(after, origin=routine):
-            raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
+        if after != planned.routine:
+            await self._save(tx, after, planned.routine)
         if outcome is None and planned.verdict not in (RoutineAction.WAIT, RoutineAction.RUN):
             outcome = {"verdict": planned.verdict.value}
         if outcome is not None:
@@ -145,11 +154,14 @@ class RoutineService:
         if routine is None or not routine.spec.enabled:
             return
         after = replace(routine, skips=routine.skips + 1)
-        if not await tx.routines.save(after, origin=routine):
-            raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
+        await self._save(tx, after, routine)
         data = RoutineOutcome.model_validate({"routine": routine.name, "skips": after.skips, **_skip_data(wake)})
         await self._record_event(tx, agent, data)
         await self._alert_if_too_many(tx, agent, routine, after)
+
+    async def _save(self, tx: Tx, routine: Routine, origin: Routine) -> None:
+        if not await tx.routines.save(routine, origin=origin):
+            raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
 
     async def _ask_for_pulse(
         self, tx: Tx, agent: Agent, routine: Routine, planned: RoutinePlan
@@ -158,6 +170,8 @@ class RoutineService:
         reason = await find_idle_reason(tx, agent, routine)
         if reason is not None and _is_heartbeat(routine):
             return planned.routine, None
+        if reason is not None and routine.is_alarm:
+            await self._inbox.notify(tx, agent, f"Your alarm is due. {routine.spec.instructions}".strip())
         if reason is not None:
             return replace(planned.routine, skips=routine.skips + 1), {"verdict": "skipped", "reason": reason}
         wake = await self._requests.ask(
@@ -165,8 +179,8 @@ class RoutineService:
             NewWake(
                 target=agent,
                 source=WakeSource.SCHEDULE,
-                by=f"schedule {routine.name}",
-                reason="schedule",
+                by=ALARM_SENDER if routine.is_alarm else f"schedule {routine.name}",
+                reason=_shorten_reason(routine.spec.instructions) if routine.is_alarm else "schedule",
                 priority=Priority.NORMAL,
                 routine=routine.name,
                 timeout_seconds=routine.spec.timeout_seconds,
@@ -175,7 +189,10 @@ class RoutineService:
         if wake.decision in (Decision.ADMITTED, Decision.COALESCED, Decision.DEFERRED):
             outcome: dict[str, object] = {"verdict": "run", "wake": wake.id, "decision": wake.decision.value}
             return replace(planned.routine, skips=0), outcome
-        return replace(planned.routine, skips=routine.skips + 1), _skip_data(wake)
+        after = replace(planned.routine, skips=routine.skips + 1)
+        if routine.is_alarm and (again_at := retry_at(wake, agent)) is not None:  # it rings when its budget is back
+            after = replace(after, next_at=again_at, deferred_from=planned.occurrence)
+        return after, _skip_data(wake)
 
     async def _alert_if_too_many(self, tx: Tx, agent: Agent, before: Routine, routine: Routine) -> None:
         """Alert once the consecutive skips reach the agent's limit, even if several were added at once."""
@@ -199,6 +216,12 @@ def _heartbeat_specs(agent: Agent) -> tuple[RoutineSpec, ...]:
     spread = min(seconds, MAX_SPREAD_SECONDS)
     beat = Recurrence(every_seconds=seconds, zone=coordination.zone, stagger_seconds=spread)
     return (RoutineSpec(name=HEARTBEAT, recurrence=beat),)
+
+
+def _shorten_reason(text: str) -> str:
+    """Return the first line of an alarm's reason, which names the wake."""
+    line = next(iter(text.strip().splitlines()), "")
+    return line[:_REASON_CHARACTERS] or ALARM_SENDER
 
 
 def _is_heartbeat(routine: Routine) -> bool:

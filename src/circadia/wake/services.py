@@ -6,6 +6,9 @@ from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.webhook import PulseReports
+from circadia.wake.named_events import NamedEvents
+from circadia.wake.own_routines import OwnRoutines
+from circadia.wake.own_sleep import OwnSleep
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.pulse_service import PulseService
 from circadia.wake.routines import RoutineService
@@ -19,8 +22,11 @@ class WakeServices:
     control: SleepControl
     requests: WakeRequests
     inbox: Inbox
+    named_events: NamedEvents
     rows: PulseLifecycle
     pulses: PulseService
     routines: RoutineService
+    own_routines: OwnRoutines
+    own_sleep: OwnSleep
     coordinations: Coordinations
     reports: PulseReports

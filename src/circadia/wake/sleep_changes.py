@@ -7,14 +7,15 @@ from datetime import datetime
 from circadia.clock import Clock
 from circadia.errors import TargetGone
 from circadia.ids import AgentId, SessionId
-from circadia.records.agent import Agent, Cause, WakeEvent
+from circadia.records.agent import Agent, Cause, OwnWake, WakeEvent
 from circadia.records.coordination import RESIDENT
-from circadia.records.event import EventType, SleepChange
+from circadia.records.event import AlarmState, EventType, SleepChange
 from circadia.records.message import Delivery
 from circadia.records.pulse import Pulse, PulseKind, PulseStatus
 from circadia.records.wake import Wake
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
+from circadia.wake.own_routines import record_alarm
 from circadia.wake.pulse_lifecycle import PulseLifecycle
 from circadia.wake.wake_rows import NewWake, WakeRows, build_thread_wake
 
@@ -67,6 +68,8 @@ class SleepChanges:
         await tx.agents.save_sleep_state(changed, from_generation=agent.generation)
         if asleep and self.close_gate is not None:
             await self.close_gate(tx, changed)
+        if agent.asked_for(OwnWake.ALARM, OwnWake.EVENT):
+            await self._end_own_wakes(tx, agent)
         request = self._wakes.build(wake) if isinstance(wake, NewWake) else wake
         await self._record_event(tx, changed, request, lasted_from=agent.since)
         pulse = await self._follow_with_pulse(tx, changed, request)
@@ -74,11 +77,11 @@ class SleepChanges:
             await self._wakes.add_unguarded(tx, request, changed, None if pulse is None else pulse.id)
         await tx.sessions.touch(SessionId(changed.session_id), now)
         self._signal(tx, changed, lasted_from=agent.since)
-        return await self._rouse(tx, changed) if can_rouse else changed
+        return await self._rouse(tx, changed, awake_since=agent.since) if can_rouse else changed
 
     async def find_missed(self, tx: Tx, agent: Agent) -> Sequence[Delivery]:
         """Return what found the agent awake, so that it woke nobody, and which it has not seen, oldest first."""
-        if WakeEvent.MENTIONED not in agent.wake_events:
+        if WakeEvent.MENTIONED not in agent.wake_events and not agent.asked_for(OwnWake.MENTION):
             return ()
         newest = await tx.deliveries.find_unread(agent.id, mentioned=True, newest=True)
         return [delivery for delivery in reversed(newest) if delivery.missed and delivery.seen_at is None]
@@ -98,16 +101,29 @@ class SleepChanges:
             )
         return pulses[-1] if pulses else None
 
-    async def _rouse(self, tx: Tx, agent: Agent) -> Agent:
+    async def _end_own_wakes(self, tx: Tx, agent: Agent) -> None:
+        """Delete what the agent had asked for until it wakes."""
+        await tx.event_waits.end_sleep(agent.id)
+        for routine in await tx.routines.remove_ending_on_wake(agent.id):
+            await record_alarm(tx, self._events, agent, routine, AlarmState.ENDED)
+
+    async def _find_unread(self, tx: Tx, agent: Agent, awake_since: datetime) -> Sequence[Delivery]:
+        """Return what came while it was awake and it has not seen, if a message is to wake it; else what it missed."""
+        if not agent.asked_for(OwnWake.MESSAGE):
+            return await self.find_missed(tx, agent)
+        newest = await tx.deliveries.find_unread(agent.id, newest=True)
+        return [each for each in reversed(newest) if each.seen_at is None and each.message.at >= awake_since]
+
+    async def _rouse(self, tx: Tx, agent: Agent, *, awake_since: datetime) -> Agent:
         """Wake an agent that falls asleep over what it missed, or ask for its wake; each item does so once."""
-        missed = await self.find_missed(tx, agent)
+        missed = await self._find_unread(tx, agent, awake_since)
         if not missed:
             return agent
         await tx.deliveries.mark_noticed(agent.id, [delivery.message.id for delivery in missed])
-        event, coordination = WakeEvent.MENTIONED, agent.coordination
-        asks = [build_thread_wake(agent, event, delivery.message, by=delivery.message.sender) for delivery in missed]
+        coordination = agent.coordination
+        asks = [build_thread_wake(agent, _name_event(each), each.message, by=each.message.sender) for each in missed]
         if coordination.launcher == RESIDENT and not coordination.guard_thread_events and not self.is_draining:
-            actor = f"{event.value} by {asks[0].by}"
+            actor = f"{asks[0].reason} by {asks[0].by}"
             woken = await self.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=asks[0])
             return woken or agent
         for ask, delivery in zip(asks, missed, strict=True):
@@ -130,6 +146,10 @@ class SleepChanges:
             "lasted_seconds": _seconds_since(agent, lasted_from),
         }  # fmt: skip
         self._events.signal(tx, "sleep", agent.id, state)
+
+
+def _name_event(delivery: Delivery) -> str:
+    return WakeEvent.MENTIONED.value if delivery.mentioned else OwnWake.MESSAGE.value
 
 
 def _seconds_since(agent: Agent, before: datetime) -> float:

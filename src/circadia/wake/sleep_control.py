@@ -6,12 +6,13 @@ from typing import Final
 
 from circadia.agents.chains import fetch_agent_place, fetch_place
 from circadia.errors import Conflict
-from circadia.ids import PulseId
-from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
+from circadia.ids import AgentId, PulseId
+from circadia.records.agent import Agent, Cause, OwnWake, SleepEvent, WakeEvent
 from circadia.records.coordination import RESIDENT
 from circadia.records.message import Delivery, Message
 from circadia.records.principal import Principal
 from circadia.records.pulse import PulseStatus
+from circadia.records.schedule import ALARM_SENDER, Routine
 from circadia.records.wake import WakeSource
 from circadia.stores.base import Tx
 from circadia.wake.admission.requests import WakeRequests
@@ -30,6 +31,8 @@ class SleepOutcome:
     """The pulse with which a launched agent wakes: it runs, or it was just requested."""
     missed: Sequence[Delivery] = ()
     """What the agent has not seen, and what does not wake it, since somebody else put it to sleep."""
+    alarm: Routine | None = None
+    """The alarm that it set with its sleep."""
 
 
 class SleepControl:
@@ -84,15 +87,25 @@ class SleepControl:
         For an agent that must be launched, an open gate has no effect, so the event requests a pulse whatever the
         policy says (WAKE-56). While the server stops it becomes a waiting request too (WAKE-55).
         """
-        guarded = agent.coordination.guard_thread_events
-        launched = agent.coordination.launcher != RESIDENT
-        actor = f"{event.value} by {by}"
         if isinstance(event, SleepEvent):
             if event in agent.sleep_events:
+                actor = f"{event.value} by {by}"
                 await self._sleep.change_sleep(tx, agent.id, asleep=True, cause=Cause.EVENT, actor=actor)
             return
-        if event not in agent.wake_events:
-            return
+        is_wished = event is WakeEvent.MENTIONED and agent.asked_for(OwnWake.MENTION, OwnWake.MESSAGE)
+        if event in agent.wake_events or is_wished:
+            await self._wake(tx, agent, event.value, message, by=by)
+
+    async def on_message(self, tx: Tx, agent_id: AgentId, message: Message) -> None:
+        """Wake an agent that sleeps until any message comes (WAKE-80)."""
+        agent = await tx.agents.get(agent_id)
+        if agent is not None and agent.asleep and agent.asked_for(OwnWake.MESSAGE):
+            await self._wake(tx, agent, OwnWake.MESSAGE.value, message, by=message.sender)
+
+    async def _wake(self, tx: Tx, agent: Agent, event: str, message: Message | None, *, by: str) -> None:
+        guarded = agent.coordination.guard_thread_events
+        launched = agent.coordination.launcher != RESIDENT
+        actor = f"{event} by {by}"
         ask = build_thread_wake(agent, event, message, by=by)
         if not (guarded or launched or self._sleep.is_draining):
             await self._sleep.change_sleep(tx, agent.id, asleep=False, cause=Cause.EVENT, actor=actor, wake=ask)
@@ -125,15 +138,25 @@ async def _build_ask(tx: Tx, principal: Principal, target: Agent) -> NewWake:
 
 async def list_wakers(tx: Tx, agent: Agent) -> Sequence[str]:
     """Return what can wake the agent besides a person: events, messages, and its routines with their next time."""
-    wakers = [event.value for event in sorted(agent.wake_events)]
+    own = {WakeEvent.MENTIONED.value} if agent.asked_for(OwnWake.MENTION) else set[str]()
+    wakers = sorted({event.value for event in agent.wake_events} | own)
+    if agent.asked_for(OwnWake.MESSAGE):
+        wakers.append("any message")
     if not agent.coordination.wakes_enabled:
         return wakers
     wakers.append("wake_agent")
     if agent.coordination.wake_on_high_priority:
         wakers.append("message_agent with priority high or urgent")
+    if agent.asked_for(OwnWake.EVENT):
+        waits = await tx.event_waits.find_by_agent(agent.id)
+        wakers += [f"event {wait.name}" for wait in waits if wait.generation == agent.generation]
     routines = [routine for routine in await tx.routines.find_by_agent(agent.id) if routine.spec.enabled]
     return wakers + [
-        f"routine {routine.name} at {routine.next_at.isoformat(timespec='seconds')}"
+        f"{_name_routine(routine)} at {routine.next_at.isoformat(timespec='seconds')}"
         for routine in routines
         if routine.next_at is not None
     ]
+
+
+def _name_routine(routine: Routine) -> str:
+    return ALARM_SENDER if routine.is_alarm else f"routine {routine.name}"

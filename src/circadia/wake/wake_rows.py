@@ -6,7 +6,7 @@ from datetime import timedelta
 from circadia.agents.chains import NOWHERE, ChainPosition
 from circadia.clock import Clock
 from circadia.ids import AgentId, IdSource, MessageId, PulseId, WakeId
-from circadia.records.agent import Agent, WakeEvent
+from circadia.records.agent import Agent
 from circadia.records.event import EventType, WakeVerdict
 from circadia.records.message import Message, Priority
 from circadia.records.wake import Decision, Wake, WakeSource
@@ -37,15 +37,15 @@ class NewWake:
     """The person who overrides the guardrails, and the reason."""
 
 
-def build_thread_wake(target: Agent, event: WakeEvent, message: Message | None, *, by: str) -> NewWake:
+def build_thread_wake(target: Agent, event: str, message: Message | None, *, by: str) -> NewWake:
     """Build the request of a thread event that counts against nobody; a message links it to its chain."""
     if message is None:
-        return NewWake(target=target, source=WakeSource.THREAD, by=by, reason=event.value)
+        return NewWake(target=target, source=WakeSource.THREAD, by=by, reason=event)
     return NewWake(
         target=target,
         source=WakeSource.THREAD,
         by=by,
-        reason=event.value,
+        reason=event,
         message_id=message.id,
         place=ChainPosition(root_id=message.root_id, parent_id=message.parent_id, depth=message.depth),
     )

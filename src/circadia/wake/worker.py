@@ -20,7 +20,7 @@ from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
 from circadia.jobs.leased_jobs import LeasedJobs
 from circadia.jobs.loops import DueWatch
-from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
+from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
@@ -172,7 +172,7 @@ class WakeWorker:
         status = PulseStatus(str(data["status"]))
         if status is PulseStatus.PENDING:
             self._queue_work(self._start)
-        elif not PULSE_MOVES[status]:
+        elif status.is_over:
             self._on_agent_changed(str(data["agent"]), data)
             self._stop_if_running(PulseId(key), status)
 
@@ -383,7 +383,8 @@ class WakeWorker:
 
     async def _end(self, leased: LeasedPulse, pulse: Pulse, status: PulseStatus, detail: str) -> None:
         async def end(tx: Tx, present: Pulse) -> Pulse:
-            if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
+            is_run = status in (PulseStatus.SUCCEEDED, PulseStatus.SUSPENDED)
+            if is_run and present.status is PulseStatus.STARTING:
                 present = await self._wakes.pulses.mark_started(tx, present)  # its launcher did not report the start
             return await self._wakes.pulses.end(tx, present, status, detail)
 

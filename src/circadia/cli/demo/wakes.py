@@ -1,9 +1,9 @@
 """`circadia demo wakes`: a day of five agents on a fast clock, with each decision and its reason.
 
 Inbox, guardrails, schedules and pulses are the server's own, on a temporary database; only the clock and the agents'
-work are simulated. Three stories: a blocker that wakes a colleague, a ping-pong that stops at the limit of the pair,
-and an incident in which the agent on call wakes one colleague after the other until it meets its own limit. In the
-incident an agent calls a tool that needs a person's approval, and waits for it.
+work are simulated. Four stories: a blocker that wakes a colleague, a ping-pong that stops at the limit of the pair, an
+incident in which the agent on call wakes one colleague after the other until it meets its own limit, and an agent that
+sleeps until its alarm. In the incident an agent calls a tool that needs a person's approval, and waits for it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from circadia.records.approval import ApprovalRule
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState
 from circadia.records.principal import Principal
-from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.schedule import ALARM_SENDER, Recurrence, RoutineSpec
 from circadia.records.wake import Decision, WakeReason
 from circadia.server.scratch_store import open_scratch_store
 from circadia.server.wake_wiring import build_agent_services, build_wake_services
@@ -38,6 +38,7 @@ from circadia.stores.event_log import EventLog
 from circadia.testing.clock import ManualClock
 from circadia.wake.inbox import OutgoingMessage
 from circadia.wake.launchers.base import Launch, LaunchResult
+from circadia.wake.own_routines import NewAlarm
 from circadia.wake.pulse_attempts import WorkerContext
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
@@ -50,9 +51,10 @@ _COLOURS: Final = {
     Decision.ADMITTED.value: "green", Decision.COALESCED.value: "cyan", Decision.DEFERRED.value: "yellow",
     Decision.REFUSED.value: "red", Decision.EXPIRED.value: "magenta",
 }  # fmt: skip
-_SHOWN: Final = (EventType.WAKE, EventType.PULSE, EventType.ROUTINE, EventType.APPROVAL)
+_SHOWN: Final = (EventType.WAKE, EventType.PULSE, EventType.ROUTINE, EventType.ALARM, EventType.APPROVAL)
 _ASKED_AT: Final = MORNING.replace(hour=14, minute=6)
 _APPROVED_AT: Final = MORNING.replace(hour=14, minute=9)
+ALARM: Final = NewAlarm(until=MORNING.replace(hour=16), reason="read the report of the build")
 _LAUNCHER: Final = {"kind": "callable", "function": "circadia.cli.demo.wakes:play"}
 _FLEET: Final[Mapping[str, Mapping[str, object]]] = {
     "yuki": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
@@ -174,6 +176,7 @@ async def _open_fleet(folder: Path) -> AsyncGenerator[DemoFleet]:
                 agents[name] = await wakes.coordinations.patch(tx, agent, stated, by="demo")
             for name in ("yuki", "chieko"):
                 await wakes.routines.replace(tx, agents[name], [routine], by="demo")
+            await wakes.own_routines.set_alarm(tx, agents["grace"], ALARM)
         context = WorkerContext(
             store=store,
             signals=signals,
@@ -217,6 +220,10 @@ class EventPrinter:
             who = f"{data['from']} → {event.agent}"
             why = f"  [dim]{data['detail']}[/dim]" if data["detail"] else ""
             return f"{at}  {who:<20} [{colour}]{decision:<10}[/{colour}] {data['reason']}{why}"
+        if event.type is EventType.ALARM:
+            return f"{at}    [blue]{event.agent}[/blue] sets an {data['name']}"
+        if event.type is EventType.WAKE and data["from"] == ALARM_SENDER:
+            return f"{at}    [blue]{event.agent}[/blue] is woken by its alarm: {data['reason']}"
         if event.type is EventType.PULSE and data["status"] in ("running", "succeeded"):
             activity = "works" if data["status"] == "running" else f"is done ({data['detail']})"
             return f"{at}    [blue]{event.agent}[/blue] {activity}"
@@ -261,6 +268,7 @@ async def _summary(fleet: DemoFleet) -> dict[str, Any]:
                 "asked": len(wakes),
                 **{decision.value: sum(wake.decision is decision for wake in wakes) for decision in Decision},
                 "refused_by": refused,
+                "alarms": sum(wake.sender == ALARM_SENDER for wake in wakes),
                 "messages_handled": counts[DeliveryState.HANDLED],
                 "messages_unread": counts[DeliveryState.UNREAD],
             }
@@ -284,5 +292,6 @@ def missing(rows: Mapping[str, Any]) -> Sequence[str]:
         "a ping-pong that stops at the limit of the pair": "max_wakes_per_pair_per_day" in refused,
         "an agent on call that meets its own limit": "max_wakes_per_session" in refused,
         "a wake that waits for the end of a blackout": rows["finn"]["deferred"] > 0,
+        "an agent that is woken by its alarm": rows["grace"]["alarms"] > 0,
         "a day on which no message is lost": messages == len(_story()),
     })  # fmt: skip

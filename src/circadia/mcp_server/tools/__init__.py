@@ -9,7 +9,7 @@ from circadia.mcp_server.tools.dreams import DREAM_TOOLS, list_folders
 from circadia.mcp_server.tools.inbox import INBOX_TOOLS
 from circadia.mcp_server.tools.memory import MEMORY_TOOLS, RETHINK_TOOLS
 from circadia.mcp_server.tools.messages import MESSAGE_TOOLS, WAIT_TOOLS
-from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
+from circadia.mcp_server.tools.sleep import ROUTINE_TOOLS, SLEEP_TOOLS
 from circadia.mcp_server.tools.threads import THREAD_TOOLS
 from circadia.mcp_server.tools.wakes import WAKE_TOOLS
 
@@ -22,6 +22,8 @@ GROUPS: Final[Mapping[str, tuple[Tool, ...]]] = {
 }
 """The tools by the groups of a policy's `tools`, in the order of `tools/list`."""
 TOOLS: Final[tuple[Tool, ...]] = tuple(tool for group in GROUPS.values() for tool in group)
-"""All tools except `RETHINK_TOOLS`, which sleep-time agents have, and `DREAM_TOOLS`."""
+"""All tools except those of some agents: `RETHINK_TOOLS`, `ROUTINE_TOOLS` and `DREAM_TOOLS`."""
 
-__all__ = ["CORRECTION_TOOLS", "DREAM_TOOLS", "GROUPS", "RETHINK_TOOLS", "TOOLS", "Tool", "list_folders"]
+__all__ = [
+    "CORRECTION_TOOLS", "DREAM_TOOLS", "GROUPS", "RETHINK_TOOLS", "ROUTINE_TOOLS", "TOOLS", "Tool", "list_folders",
+]  # fmt: skip

@@ -103,7 +103,7 @@ class ReplyAnswer(ToolResult):
     "read_inbox",
     "Read the unread messages in your inbox, urgent ones first: direct messages and those of your threads. "
     "They stay unread until you call ack or reply or, if they were in the prompt of your run, until it "
-    "succeeds. It never waits; to wait without cost, call wait_for_message.",
+    "succeeds. It never waits: wait_for_message does.",
 )
 async def _read_inbox(caller: Caller, arguments: ReadInbox) -> InboxResult:
     agent = caller.agent

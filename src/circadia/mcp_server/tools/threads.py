@@ -28,8 +28,7 @@ class AgentsAnswer(ToolResult):
 @tool(
     "list_agents",
     "List the agents of your session: names, what each is for, and who is asleep. Use it to find out whom to "
-    "ask. You can write to an agent that is asleep; a mention may wake it, and otherwise it reads the message "
-    "when it wakes.",
+    "ask. One that is asleep reads your message when it wakes; a mention may wake it.",
     reads_only=True,
 )
 async def _list(caller: Caller, _: NoArguments) -> AgentsAnswer:
@@ -51,7 +50,7 @@ async def _list(caller: Caller, _: NoArguments) -> AgentsAnswer:
     )
 
 
-ThreadName = Annotated[str, Field(description="Id of the thread, or its name if only one open thread has it.")]
+ThreadName = Annotated[str, Field(description="Id of the thread, or its name if that is unique.")]
 AgentName = Annotated[str, Field(description="Name of the agent; `session:name` for one of another session.")]
 
 
@@ -68,9 +67,7 @@ class ThreadResult(ToolResult):
 
 class CreateThread(Arguments):
     name: str = Field(description="Topic of the thread, in a few words.")
-    participants: list[str] = Field(
-        default=[], max_length=200, description="Agents to add besides you. See list_agents for their names."
-    )
+    participants: list[str] = Field(default=[], max_length=200, description="Agents to add besides you.")
 
 
 class OneParticipant(Arguments):

@@ -18,7 +18,7 @@ Key = Annotated[
     str | None,
     Field(
         max_length=MAX_KEY_CHARACTERS,
-        description="Idempotency key: a repeat with the same key does nothing. Use a new key for other words.",
+        description="Idempotency key: a repeat does nothing. Use a new key for other words.",
     ),
 ]
 
@@ -55,7 +55,7 @@ class MessageAgent(Arguments):
 
 class WakeAgent(Arguments):
     to: AgentName
-    message: str = Field(description="What is urgent, and what to do. It stays in the inbox whatever the decision.")
+    message: str = Field(description="What is urgent, and what to do.")
     reason: Reason = Field(
         description="`blocker`: you cannot continue without it. `critical_finding`: it must know now. `user_request`: "
         "a person asked for it."

@@ -18,7 +18,7 @@ from circadia.ids import AgentId, BankId
 from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.memory.banks import USER
 from circadia.records.due_work import AgentsCheck, DueBanks, DueCheck
-from circadia.records.pulse import PULSE_MOVES, PulseStatus
+from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import PassBlocker
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.engine.services import SleeptimeService, binding_of
@@ -85,7 +85,7 @@ class PassDecider:
             self._filled.add(bound)
 
     def _on_pulse_event(self, _: str, data: Mapping[str, object]) -> None:
-        if self._leads() and not PULSE_MOVES[PulseStatus(str(data["status"]))]:
+        if self._leads() and PulseStatus(str(data["status"])).is_over:
             self._ends[AgentId(str(data["agent"])), None] = ActivityEnd(of="pulse", at=self._clock.now())
 
     def _on_conversation_end(self, key: str, data: Mapping[str, object]) -> None:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
-from circadia.records.agent import Agent, AgentPolicy, NextWake, SleepEvent, WakeEvent
+from circadia.records.agent import Agent, AgentPolicy, NextWake, OwnWake, OwnWakes, SleepEvent, WakeEvent
 from circadia.records.coordination import RESIDENT, Coordination, Setting, SettingSource, build_coordination
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.sql.due_checks import queue_check_of_agents
@@ -113,11 +113,18 @@ def _dump_setting(setting: Setting) -> dict[str, object]:
     }  # fmt: skip
 
 
+def _read_own_wakes(stored: str) -> OwnWakes:
+    generation, *by = stored.split()
+    known = {wake.value: wake for wake in OwnWake}
+    return OwnWakes(generation=int(generation), by=frozenset(known[value] for value in by if value in known))
+
+
 _read_agent = build_reader(
     Agent,
     of_row={
         "settings": lambda row: _Settings(row.coordination),
         "next": lambda row: None if row.next_at is None else NextWake(at=row.next_at, by=row.next_by),
+        "wake_on": lambda row: None if row.wake_on is None else _read_own_wakes(row.wake_on),
     },
     sleep_events=_sleep_events,
     wake_events=_wake_events,
@@ -221,6 +228,10 @@ _SAVE_STATE = Statement(
     is_checked=True,
 )
 
+_SAVE_OWN_WAKES = Statement(
+    update(agents).where(agents.c.id == bindparam("key")).values(wake_on=bindparam("new_wake_on")),
+    ["new_wake_on", "key"],
+)
 _NAMES = NamesNear(
     select(agents).where(agents.c.session_id == bindparam("session_id"), agents.c.deleted_at.is_(None)), agents.c.name
 )
@@ -324,6 +335,11 @@ class Agents(Noun):
         )
         if agent.asleep and agent.policy.bank is not None:
             queue_check_of_agents(self._runner, agent.policy.bank, if_asleep=True)
+
+    async def save_own_wakes(self, agent_id: AgentId, wakes: OwnWakes) -> None:
+        """Write what the agent asked to be woken by."""
+        await self._hold(agent_key(agent_id))
+        await self._write(_SAVE_OWN_WAKES, (" ".join([str(wakes.generation), *sorted(wakes.by)]), agent_id))
 
     def _queue_check(self, agent: Agent) -> None:
         """Ask for a check of the bank that the agent is bound to; its zone changes the hours of that bank."""

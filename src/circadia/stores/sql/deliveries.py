@@ -37,7 +37,7 @@ from circadia.stores.sql.statement import Statement
 _read_delivery = build_reader(Delivery, of_row={"message": read_message})
 _ROWS = select_deliveries(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
-_UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).limit(50)
+_UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value)
 _IS_MENTION: Final = text("deliveries.mentioned")  # the form of the index `deliveries_mentioned`
 _SELECT = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")), read=_read_delivery)
 _SELECT_UNREAD_COUNTS = select(
@@ -199,11 +199,17 @@ class Deliveries(Noun):
     """The only delivery table (GATE-71)."""
 
     async def find_unread(
-        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None, newest: bool = False
+        self,
+        agent_id: AgentId,
+        *,
+        mentioned: bool | None = None,
+        sender: str | None = None,
+        newest: bool = False,
+        limit: int = 50,
     ) -> Sequence[Delivery]:
-        """Return the oldest 50 unread deliveries, oldest first, or the `newest` 50, newest first."""
+        """Return the oldest unread deliveries, oldest first, or the `newest`, newest first."""
         await self._hold(agent_key(agent_id))
-        statement = _UNREAD.order_by(deliveries.c.number.desc() if newest else deliveries.c.number)
+        statement = _UNREAD.limit(limit).order_by(deliveries.c.number.desc() if newest else deliveries.c.number)
         if mentioned is not None:
             statement = statement.where(_IS_MENTION if mentioned else deliveries.c.mentioned.is_(False))
         if sender is not None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, and_, bindparam, insert, select, tuple_, type_coerce, update
+from sqlalchemy import BigInteger, and_, bindparam, insert, select, text, tuple_, type_coerce, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, PulseId
@@ -25,7 +25,7 @@ _read_pulse = build_reader(Pulse)
 _ADD = Statement(insert(pulses).inline(), _FIELDS)
 _MOVING: Final = (
     "status", "attempt", "epoch", "owner", "lease_until", "not_before", "prompted_at", "started_at", "ended_at",
-    "run_seconds", "timeout_seconds", "detail", "token_hash",
+    "run_seconds", "timeout_seconds", "detail", "token_hash", "wake_id", "by", "reason", "routine", "root_id", "depth",
 )  # fmt: skip
 _SAVE = Statement(
     update(pulses)
@@ -44,6 +44,10 @@ _IS_OPEN = pulses.c.ended_at.is_(None)
 _SELECT = Statement(select(pulses).where(pulses.c.id == bindparam("key_id")), read=_read_pulse)
 # Unordered: an order would make SQLite read all pulses that the agent ever had.
 _SELECT_OPEN = Statement(select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN))
+_SELECT_SUSPENDED = Statement(
+    select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), text("pulses.status = 'suspended'")),
+    read=_read_pulse,
+)
 _SELECT_BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("token_hash")))
 _SELECT_OF_ROOT = Statement(
     select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id),
@@ -222,6 +226,12 @@ class Pulses(Noun):
             created_at = select(last.c.created_at).where(last.c.id == before).scalar_subquery()
             statement = statement.where(tuple_(pulses.c.created_at, pulses.c.id) < tuple_(created_at, before))
         return await self._select(statement, _read_pulse)
+
+    async def find_suspended(self, agent_id: AgentId) -> Sequence[Pulse]:
+        """Return the agent's suspended pulses, oldest first."""
+        await self._hold(agent_key(agent_id))
+        suspended = await self._all(_SELECT_SUSPENDED, {"agent_id": agent_id}, of=(pulses,))
+        return sorted(suspended, key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
         """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""

@@ -36,6 +36,7 @@ from circadia.stores.sql.alerts import alerts
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.approvals import approvals
 from circadia.stores.sql.dream_jobs import dream_jobs
+from circadia.stores.sql.event_waits import event_waits
 from circadia.stores.sql.memory_tables import banks, blocks, evidence, forgotten_episodes, notes
 from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.noun import Noun
@@ -202,7 +203,9 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
         at=agents.c.deleted_at,
         keys=[agents.c.id],
         is_free=~or_(_has(messages.c.sender_id == agents.c.id), _has(deliveries.c.agent_id == agents.c.id)),
-        clear=_clear_by("id", participants.c.agent_id, routines.c.agent_id, delivery_counts.c.agent_id),
+        clear=_clear_by(
+            "id", participants.c.agent_id, routines.c.agent_id, event_waits.c.agent_id, delivery_counts.c.agent_id
+        ),
         largest_page=100,
     ),
     RetentionKind.SESSIONS: ExpiringRows(

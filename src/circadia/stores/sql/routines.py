@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sqlalchemy import Row, bindparam, delete, func, select, text, update
 
 from circadia.errors import Conflict, InvalidRequest
-from circadia.ids import AgentId
+from circadia.ids import AgentId, RoutineId
 from circadia.records.schedule import Routine, RoutineSpec
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.agents import save_next_wake
@@ -26,12 +26,12 @@ from circadia.stores.sql.upsert import Upsert
 
 _logger = logging.getLogger(__name__)
 
-_STATE: Final = ("spec", "enabled", "next_at", "deferred_from", "last_at", "skips", "missed")
+_STATE: Final = ("spec", "enabled", "next_at", "deferred_from", "last_at", "skips", "missed", "own")
 _CONVERSIONS: Final[Mapping[str, Callable[[Routine], object]]] = {
     "spec": lambda routine: routine.spec.model_dump(mode="json"),
     "enabled": lambda routine: routine.spec.enabled,
 }
-_read_routine = build_reader(Routine, spec=RoutineSpec.model_validate)
+_read_routine = build_reader(Routine, spec=RoutineSpec.model_validate, own=bool, ends_on_wake=bool)
 _FIELDS: Final = tuple(column.name for column in routines.c)
 _write_routine = build_writer(_FIELDS, **_CONVERSIONS)
 _write_state = build_writer((*_STATE, "id"), **_CONVERSIONS)
@@ -58,6 +58,12 @@ _SELECT_DUE = Statement(
 
 _SELECT_DUE_AFTER = Statement(
     select(routines).where(text("routines.enabled"), routines.c.next_at > bindparam("instant"))
+)
+_SELECT_OWN = Statement(
+    select(routines)
+    .where(text("routines.own"), routines.c.id > bindparam("after"))
+    .order_by(routines.c.id)
+    .limit(bindparam("most"))
 )
 _SELECT_NEXT_DUE = Statement(
     select(func.min(routines.c.next_at)).where(text("routines.enabled"), routines.c.next_at > bindparam("now"))
@@ -88,10 +94,19 @@ class Routines(Noun):
         await save_next_wake(self._runner, agent_id)
         return removed
 
+    async def remove_ending_on_wake(self, agent_id: AgentId) -> Sequence[Routine]:
+        """Delete the routines to come that a wake ends, and return them."""
+        ending = [each for each in await self.find_by_agent(agent_id) if each.ends_on_wake and each.next_at is not None]
+        for routine in ending:
+            await self.remove(agent_id, routine.name)
+        return ending
+
     async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
-        """Delete the agent's routines except these names, unreadable ones too."""
+        """Delete what people set for the agent except these names, unreadable ones too."""
         await self._hold(agent_key(agent_id))
-        others = delete(routines).where(routines.c.agent_id == agent_id, routines.c.name.not_in(names))
+        others = delete(routines).where(
+            routines.c.agent_id == agent_id, routines.c.name.not_in(names), routines.c.own.is_not(True)
+        )
         await self._run(lambda connection: connection.execute(others))
         await save_next_wake(self._runner, agent_id)
 
@@ -104,6 +119,10 @@ class Routines(Noun):
         """Return the agent's routines by name."""
         await self._hold(agent_key(agent_id))
         return _load_readable(await self._all(_SELECT_OF_AGENT, {"agent_id": agent_id}))
+
+    async def find_own(self, *, after: RoutineId | None = None, limit: int) -> Sequence[Routine]:
+        """Return what agents have set for themselves, of all agents, after this one in the order of ids."""
+        return _load_readable(await self._all(_SELECT_OWN, {"after": after or "", "most": limit}))
 
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled routines whose next_at has come, longest overdue first."""

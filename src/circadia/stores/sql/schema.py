@@ -108,6 +108,7 @@ agents = Table(
     Column("deleted_at", Instant),
     Column("next_at", Instant),
     Column("next_by", String),
+    Column("wake_on", String),
 )
 Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
 Index("agents_past_name", agents.c.name, agents.c.created_at)
@@ -383,6 +384,7 @@ Index("pulses_ended", pulses.c.agent_id, pulses.c.ended_at)
 Index("pulses_root", pulses.c.root_id)
 # What a worker claims: pulses of its own launchers, however many wait for others.
 Index("pulses_pending", pulses.c.launcher, pulses.c.created_at, **only("status = 'pending'"))
+Index("pulses_suspended", pulses.c.agent_id, **only("status = 'suspended'"))
 Index("pulses_open", pulses.c.agent_id, **only("ended_at IS NULL"))
 # Indexes other rows than `pulses_open`: without statistics PostgreSQL would confuse the two.
 Index("pulses_token", pulses.c.token_hash, **only("token_hash IS NOT NULL"))
@@ -401,7 +403,10 @@ routines = Table(
     Column("skips", Integer, nullable=False),
     Column("missed", Integer, nullable=False),
     Column("created_at", Instant, nullable=False),
+    Column("own", Boolean),
+    Column("ends_on_wake", Boolean),
 )
+Index("routines_own", routines.c.id, **only("own"))
 Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
 Index("routines_due", routines.c.next_at, **only("enabled"))
 

@@ -17,7 +17,7 @@ from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _read_thread = build_reader(Thread)
-_read_participant = build_reader(Participant)
+_read_participant = build_reader(Participant, of_row={"listens": lambda row: row.wake_on is not None})
 _FIELDS: Final = tuple(column.name for column in threads.c)
 _write_thread = build_writer(_FIELDS)
 _write_end = build_writer(("status", "closed_at", "summary", "id"))
@@ -105,7 +105,7 @@ _LEAVE = Statement(
     .values(active=False)
 )
 _SELECT_PARTICIPANTS = Statement(
-    select(participants, agents.c.name)
+    select(participants, agents.c.name, agents.c.wake_on)
     .join(agents)
     .where(
         participants.c.thread_id == bindparam("thread_id"),

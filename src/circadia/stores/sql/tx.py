@@ -21,6 +21,7 @@ from circadia.stores.sql.deliveries import Deliveries
 from circadia.stores.sql.dream_jobs import DreamJobs
 from circadia.stores.sql.due_checks import DueChecks
 from circadia.stores.sql.episodes import Episodes, ForgottenEpisodes
+from circadia.stores.sql.event_waits import EventWaits
 from circadia.stores.sql.events import Cursors, Events
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
@@ -84,6 +85,7 @@ class Tx:
     wakes = _Noun(Wakes)
     pulses = _Noun(Pulses)
     routines = _Noun(Routines)
+    event_waits = _Noun(EventWaits)
     episodes = _Noun(Episodes)
     forgotten_episodes = _Noun(ForgottenEpisodes)
     notes = _Noun(Notes)

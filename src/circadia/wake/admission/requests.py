@@ -4,7 +4,7 @@ The decision is made in the transaction that stores the cause of the request. A 
 function again when a possible obstacle ends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -66,8 +66,16 @@ class WakeRequests:
     """The only writer of wake requests."""
 
     def __init__(
-        self, clock: Clock, rows: WakeRows, pulses: PulseLifecycle, sleep: SleepChanges, fleet: FleetLimits
+        self,
+        clock: Clock,
+        rows: WakeRows,
+        pulses: PulseLifecycle,
+        sleep: SleepChanges,
+        fleet: FleetLimits,
+        resuming: Collection[str] = (),
     ) -> None:
+        """`resuming` are the launchers whose suspended pulses go on with the next wake."""
+        self._resuming = resuming
         self._clock = clock
         self._rows = rows
         self._pulses = pulses
@@ -245,6 +253,9 @@ class WakeRequests:
             running = [pulse for pulse in await tx.pulses.find_open(target.id) if pulse.launcher == RESIDENT]
             if running:
                 return running[-1]
+        for suspended in await self._find_suspended(tx, target):
+            today, _ = day_bounds(target.coordination.zone, self._clock.now())
+            return await self._pulses.resume(tx, suspended, wake, today=today, timeout_seconds=timeout_seconds)
         pulse = await self._pulses.add(
             tx,
             target,
@@ -258,6 +269,13 @@ class WakeRequests:
         if resident and target.asleep:
             await self._open_gate(tx, target, wake, Cause.PULSE)
         return pulse
+
+    async def _find_suspended(self, tx: Tx, target: Agent) -> Sequence[Pulse]:
+        """Return the target's pulses that its launcher can resume, oldest first."""
+        launcher = target.coordination.launcher
+        if launcher not in self._resuming:
+            return ()
+        return [pulse for pulse in await tx.pulses.find_suspended(target.id) if pulse.launcher == launcher]
 
     async def _open_gate(self, tx: Tx, target: Agent, wake: Wake, cause: Cause) -> None:
         actor = f"{wake.reason} by {wake.sender}"
@@ -357,6 +375,6 @@ async def find_idle_reason(tx: Tx, agent: Agent, routine: Routine) -> str | None
     """Return why a pulse of the routine has nothing to do, or None if it has something."""
     if agent.coordination.launcher == RESIDENT and not agent.asleep:
         return "the agent is already awake"
-    if routine.spec.instructions.strip() or await tx.deliveries.count_unread(agent.id):
+    if routine.is_alarm or routine.spec.instructions.strip() or await tx.deliveries.count_unread(agent.id):
         return None
     return "no instructions and nothing unread"

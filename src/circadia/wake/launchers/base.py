@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from circadia.errors import ConfigError
 from circadia.ids import PulseId
+from circadia.records.pulse import PulseStatus
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +35,14 @@ class LaunchResult:
     succeeded: bool
     detail: str = ""
     """For people: an exit status, an HTTP status, the end of the output. Holds no token."""
+    suspended: bool = False
+    """Whether the run goes on with the agent's next wake; only of a launcher whose settings say `resumes`."""
+
+    @property
+    def status(self) -> PulseStatus:
+        if self.suspended:
+            return PulseStatus.SUSPENDED
+        return PulseStatus.SUCCEEDED if self.succeeded else PulseStatus.FAILED
 
 
 class LaunchFailed(Exception):
@@ -46,6 +55,9 @@ class Launcher(Protocol):
     `run` starts it, awaits `started` once it certainly runs, and returns how it ended. When cancelled, it stops the
     agent politely, kills what is left after its grace period, leaves no orphan, and raises CancelledError. Neither a
     dead server nor a lost cancellation leaves one: `clear` ends what earlier processes of this server have left behind.
+
+    A launcher whose settings say `resumes` may report a run as suspended. A launch with an epoch above 1 then goes on
+    with the run of its pulse, and `clear` leaves that alone (WAKE-84).
     """
 
     kind: str

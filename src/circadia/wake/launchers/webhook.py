@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import orjson
@@ -76,7 +76,8 @@ class WebhookLauncher:
     `run` waits for a later report of the end. 429 and 503 with `Retry-After` are retried, as is a refused connection,
     since nothing can have run. Any other 3xx or 4xx means that nothing ran. Where nobody knows whether something ran
     (5xx, a lost connection), the pulse counts as run and failed. A receiver that keeps the request waiting is taken to
-    run the agent, whose calls need a started pulse.
+    run the agent, whose calls need a started pulse. With `resumes` a run may end as `suspended`, and goes on with a
+    request of the type `pulse.resume`.
 
     An external program cannot be killed: it gets a stop request (`type` is `pulse.stop`), and its token dies.
     """
@@ -105,7 +106,7 @@ class WebhookLauncher:
         self._quiet_seconds = quiet_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> LaunchResult:
-        message = _start_message(launch)
+        message = _start_message(launch, resumes=self._settings.resumes)
         # Wait for the report first: it can overtake the answer.
         report = asyncio.ensure_future(self._reports.wait_for_report(launch.pulse_id, epoch=launch.epoch))
         has_begun = False
@@ -123,7 +124,7 @@ class WebhookLauncher:
                 await begin()
                 return LaunchResult(succeeded=False, detail=f"{error}; it may have run")
             await begin()
-            ended = await report if answer.status == _ACCEPTED else _parse_end(answer)
+            ended = await report if answer.status == _ACCEPTED else _parse_end(answer, resumes=self._settings.resumes)
         except LaunchFailed:
             raise
         except BaseException:
@@ -132,11 +133,11 @@ class WebhookLauncher:
         finally:
             report.cancel()
             await asyncio.gather(report, return_exceptions=True)
-        return LaunchResult(succeeded=ended.succeeded, detail=redact_tail(ended.detail, (launch.token,)))
+        return replace(ended, detail=redact_tail(ended.detail, (launch.token,)))
 
     async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
-        """Ask runs of earlier epochs to stop; an unreachable one is left with its dead token."""
-        if below_epoch > 1:
+        """Ask runs of earlier epochs to stop, unless they are resumed; one out of reach has a dead token."""
+        if below_epoch > 1 and not self._settings.resumes:
             await run_shielded(self._stop(pulse_id, below_epoch))
 
     async def _send_with_retries(
@@ -210,11 +211,11 @@ class WebhookLauncher:
         }
 
 
-def _start_message(launch: Launch) -> _Message:
+def _start_message(launch: Launch, *, resumes: bool) -> _Message:
     """Return the message that requests a run. Raises LaunchFailed if the prompt cannot be sent whole."""
     prompt_bytes(launch)
     content = {
-        "type": "pulse.start",
+        "type": "pulse.resume" if resumes and launch.epoch > 1 else "pulse.start",
         "pulse": launch.pulse_id,
         "attempt": launch.attempt,
         "epoch": launch.epoch,
@@ -234,7 +235,7 @@ def _describe_problem(url: str, answer: PostResponse) -> str:
     return f"{url} answered {answer.status}" + (f": {excerpt}" if excerpt else "")
 
 
-def _parse_end(answer: PostResponse) -> LaunchResult:
+def _parse_end(answer: PostResponse, *, resumes: bool) -> LaunchResult:
     """Return the result in a 2xx other than 202; success is the default."""
     content: object = None
     if answer.text.startswith("{"):  # else it is a word such as `ok`, or a page
@@ -247,6 +248,8 @@ def _parse_end(answer: PostResponse) -> LaunchResult:
         return LaunchResult(succeeded=True, detail=f"HTTP {answer.status}")
     fields = cast("Mapping[str, Any]", content)
     detail = str(fields.get("detail") or f"HTTP {answer.status}")
+    if resumes and fields["status"] == "suspended":
+        return LaunchResult(succeeded=True, suspended=True, detail=detail)
     if fields["status"] not in ("succeeded", "failed"):
         return LaunchResult(
             succeeded=False, detail=f"it answered with the unknown status {fields['status']!r}: {detail}"

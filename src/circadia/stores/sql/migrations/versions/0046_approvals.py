@@ -1,13 +1,13 @@
 """Approvals of calls by people.
 
-Revision 0050, after 0044.
+Revision 0046, after 0045.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0050"
-down_revision = "0044"
+revision = "0046"
+down_revision = "0045"
 branch_labels = None
 depends_on = None
 
