@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Any, Literal, Self
 
 from circadia.client.connection import ApiConnection
+from circadia.client.hooks import HookCalls
 from circadia.client.memory import MemoryCalls
 from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.wakes import WakeCalls
@@ -46,7 +47,7 @@ from circadia.schemas.sessions import (
 )
 
 
-class Client(WakeCalls, MemoryCalls, SleeptimeCalls):
+class Client(WakeCalls, HookCalls, MemoryCalls, SleeptimeCalls):
     """A client for the REST API of a Circadia server.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each

@@ -49,6 +49,8 @@ class EventType(StrEnum):
     PULSE = "pulse"
     ROUTINE = "routine"
     COORDINATION = "coordination"
+    HOOK = "hook"
+    HOOK_DELIVERY = "hook_delivery"
     ALERT = "alert"
     BANK_CREATED = "bank_created"
     BANK_CHANGED = "bank_changed"
@@ -311,6 +313,23 @@ class CoordinationUpdate(EventData):
     changed: dict[str, Any] = Field(description="New values by name.")
 
 
+class HookChange(EventData):
+    """Somebody created, changed or deleted a hook."""
+
+    hook: str = Field(description="Name of the hook.")
+    change: Literal["created", "changed", "deleted"] = Field(description="What happened to it.")
+    by: Author
+
+
+class HookDeliveryData(EventData):
+    """A hook accepted a delivery."""
+
+    hook: str = Field(description="Name of the hook.")
+    delivery: str = Field(description="Id of the delivery, by its sender.")
+    message: str = Field(description="Id of the message that it became.")
+    wake: str | None = Field(default=None, description="Id of the wake request that it made.")
+
+
 class BudgetAlert(EventData):
     """The last fifth of a daily budget is in use."""
 
@@ -506,6 +525,8 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.PULSE: (PulseChange,),
     EventType.ROUTINE: (RoutineOutcome, RoutineUpdate),
     EventType.COORDINATION: (CoordinationUpdate,),
+    EventType.HOOK: (HookChange,),
+    EventType.HOOK_DELIVERY: (HookDeliveryData,),
     EventType.ALERT: (
         BudgetAlert,
         DeadLetterAlert,

@@ -41,6 +41,7 @@ class MessageType(StrEnum):
 
 
 _EXTERNAL: Final = "redis:"
+_HOOK: Final = "hook:"
 _EXTERNAL_NAME: Final = re.compile(r"[\w.@+ -]{1,63}")
 
 
@@ -49,6 +50,11 @@ def build_external_sender(name: str) -> str:
     if not _EXTERNAL_NAME.fullmatch(name):
         raise InvalidRequest(f"the sender {name[:63]!r} is no name; write 1 to 63 letters, digits, spaces or . @ + - _")
     return _EXTERNAL + name
+
+
+def build_hook_sender(name: str) -> str:
+    """Return the display name of the sender of a webhook's message."""
+    return _HOOK + name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +89,7 @@ class Message:
     @property
     def is_external(self) -> bool:
         """Whether it came from outside of Circadia."""
-        return self.sender_id is None and self.sender.startswith(_EXTERNAL)
+        return self.sender_id is None and self.sender.startswith((_EXTERNAL, _HOOK))
 
 
 class DeliveryState(StrEnum):

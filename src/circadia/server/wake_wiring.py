@@ -30,6 +30,8 @@ from circadia.stores.locks import agent_key
 from circadia.wake.admission.guardrails import FleetLimits
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
+from circadia.wake.hooks.deliveries import HookReceiver
+from circadia.wake.hooks.service import HookService
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launcher, named_environment, program_environment
 from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
@@ -49,7 +51,10 @@ from circadia.wake.wake_rows import WakeRows
 from circadia.wake.worker import WakeWorker
 
 
-def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events: EventLog) -> WakeServices:
+def build_wake_services(
+    settings: Settings, clock: Clock, ids: IdSource, events: EventLog, environment: Mapping[str, str] | None = None
+) -> WakeServices:
+    """Build the services; `environment` has the secrets of hooks."""
     rows = PulseLifecycle(clock, ids, events)
     wakes = WakeRows(clock, ids, events)
     sleep = SleepChanges(clock, events, rows, wakes)
@@ -60,6 +65,8 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
     inbox = Inbox(clock, ids, events, requests, max_message_characters=settings.limits.max_message_characters)
     routines = RoutineService(clock, ids, events, requests)
     pulses = PulseService(clock, events, rows, sleep, inbox)
+    hooks = HookService(clock, events, settings.hooks, environment or {})
+    most = settings.limits.max_message_characters
     return WakeServices(
         sleep=sleep,
         control=SleepControl(sleep, requests),
@@ -70,6 +77,8 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
         routines=routines,
         coordinations=Coordinations(clock, events, routines, pulses, {RESIDENT, *settings.launchers}),
         reports=PulseReports(),
+        hooks=hooks,
+        hook_receiver=HookReceiver(clock, events, hooks, inbox, max_message_characters=most),
     )
 
 

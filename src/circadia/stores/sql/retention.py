@@ -35,6 +35,7 @@ from circadia.stores.locks import RETENTION_KEY, bank_key
 from circadia.stores.sql.alerts import alerts
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.dream_jobs import dream_jobs
+from circadia.stores.sql.hooks import hook_deliveries
 from circadia.stores.sql.memory_tables import banks, blocks, evidence, forgotten_episodes, notes
 from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.noun import Noun
@@ -177,6 +178,9 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     ),
     RetentionKind.ALERTS: ExpiringRows(
         at=alerts.c.told_at, keys=[alerts.c.cause, alerts.c.subject], only=[alerts.c.post.is_(None)]
+    ),
+    RetentionKind.HOOK_DELIVERIES: ExpiringRows(
+        at=hook_deliveries.c.at, keys=[hook_deliveries.c.hook, hook_deliveries.c.delivery_id]
     ),
     RetentionKind.DELIVERIES: ExpiringRows(
         at=agents.c.deleted_at,

@@ -21,6 +21,7 @@ from circadia.stores.sql.dream_jobs import DreamJobs
 from circadia.stores.sql.due_checks import DueChecks
 from circadia.stores.sql.episodes import Episodes, ForgottenEpisodes
 from circadia.stores.sql.events import Cursors, Events
+from circadia.stores.sql.hooks import HookDeliveries, Hooks
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
@@ -82,6 +83,8 @@ class Tx:
     wakes = _Noun(Wakes)
     pulses = _Noun(Pulses)
     routines = _Noun(Routines)
+    hooks = _Noun(Hooks)
+    hook_deliveries = _Noun(HookDeliveries)
     episodes = _Noun(Episodes)
     forgotten_episodes = _Noun(ForgottenEpisodes)
     notes = _Noun(Notes)
