@@ -30,6 +30,7 @@ from benchmarks import (
     fleet_day,
     grounding,
     holds,
+    hooks,
     hot_path,
     idle_fleet,
     inbox,
@@ -65,7 +66,7 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
     """Return the benchmarks by name."""
     questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
     every = (
-        proxy, resume, holds, state, admission, cluster, cluster_wakes, fleet_day, pulses, schedules, inbox, dashboard,
+        proxy, resume, holds, state, admission, cluster, cluster_wakes, fleet_day, pulses, schedules, inbox, hooks, dashboard,
         idle_fleet, remember, remember_peers, search, search_peers, passages, context, recall, pass_overhead,
         dream_cost, hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
     )  # fmt: skip

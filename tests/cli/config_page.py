@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from circadia.records.agent import AgentPolicy
 from circadia.records.coordination import Guardrails, WakeRules
+from circadia.records.hook import HmacKeys, HookKeys
 from circadia.records.schedule import BlackoutKeys, BlackoutPolicies, RecurrenceRule, RoutineKeys
 from circadia.settings import (
     AgentSettings,
@@ -57,6 +58,8 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
     "launchers`: `webhook": (WebhookLauncherSettings,),
     "launchers`: `callable": (CallableLauncherSettings,),
     "launchers`: `resident": (ResidentLauncherSettings,),
+    "hooks": (HookKeys,),
+    "hooks`: `hmac": (HmacKeys,),
     "fleet": (FleetSettings,),
     "limits": (LimitsSettings,),
 }

@@ -32,13 +32,14 @@ LEFT: Final[Mapping[str, int]] = {
     "events": 90 + 3,  # three pages of episodes were forgotten
     "calls": 90, "usage_days": DAYS + 90,  # the sums by end user go with the calls
     "provider_ids": 400, "conversations": 90, "wakes": 90 + 1, "pulses": 90 + 1, "alerts": 90, "provenances": 0,
+    "hook_deliveries": 90,
     "banks": 2, "episodes": DAYS + 30, "notes": DAYS + 365, "evidence": DAYS + 365, "removals": 3,
     "forgotten_episodes": 7, "promotions": 0, "approvals": 90,
     "blocks": 365 + 50 + 1 + 10,
     "passes": 30 + 1, "pass_changes": 30 * 3, "sleep_calls": 90, "dream_jobs": 30, "benefits": 366, "answer_days": 366,
     "answers": 30 + 10, "answer_uses": 30, "answer_frames": 30, "answer_verdicts": 30, "write_probe": 1,
     **dict.fromkeys(("access_tokens", "used_links", "sleep_states", "cursors", "due_checks", "next_checks"), 0),
-    **dict.fromkeys(("members", "leads", "hold_places", "open_turns"), 0),
+    **dict.fromkeys(("hooks", "members", "leads", "hold_places", "open_turns"), 0),
 }  # fmt: skip
 """Rows of each table afterwards."""
 

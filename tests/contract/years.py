@@ -108,6 +108,7 @@ def _write_log(write: Writer) -> None:
     write("pulses", lambda day: {"id": f"p{day}", "ended_at": at(day), "status": "succeeded"})
     write("pulses", lambda _: {"id": "running", "status": "running"}, of=range(1))
     write("alerts", lambda day: {"cause": "c", "subject": f"s{day}", "told_at": at(day)})
+    write("hook_deliveries", lambda day: {"hook": "h", "delivery_id": f"d{day}", "at": at(day)})
     write("provenances", lambda day: {"expires_at": at(day)})
 
 

@@ -11,12 +11,13 @@ PLACES = ("/".join(["..", "shared"]), "/".join(["", "work", ""]), "/".join(["", 
 PUBLIC_MODULES = ("__init__.py", "client/__init__.py", "testing/__init__.py")
 """Modules whose `__all__` is public; all classes of `records` and `schemas` are public too."""
 PLAIN_WORDS = frozenset({
-    "ack", "answerable", "blocker", "circadia", "client", "clock", "closing", "cost", "count", "creation",
+    "ack", "answerable", "blocker", "circadia", "client", "clock", "closing", "condition", "cost", "count", "creation",
     "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first",
-    "gap", "group", "head", "held", "imported", "join", "letter", "lifecycle", "link", "lookup",
+    "gap", "group", "head", "held", "hmac", "imported", "join", "letter", "lifecycle", "link", "lookup",
     "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "own",
     "pair", "pending", "post", "question", "reason", "recent", "recurring", "release", "restoration", "rotation", "row",
-    "rule", "run", "same", "searchable", "send", "sent", "server", "sleeping", "sleeptime", "source",
+    "rule", "run", "same", "scheme", "searchable", "send", "sent", "server", "signature", "sleeping", "sleeptime",
+    "source",
     "span", "spec", "spend", "stale", "stall", "stored", "suspension", "switch", "test", "tested", "time",
     "update", "use", "verdict", "waiting", "weekday",
 })  # fmt: skip

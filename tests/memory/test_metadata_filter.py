@@ -8,8 +8,8 @@ import pytest
 
 from circadia.errors import InvalidRequest
 from circadia.memory.forgetting import forget
-from circadia.memory.search.metadata_filter import MATCHES_NOTHING, build_filter, parse_filter
 from circadia.memory.search.retrieval import Retrieval
+from circadia.records.value_filter import MATCHES_NOTHING, build_filter, parse_filter
 from tests.memory.world import World
 
 pytestmark = pytest.mark.spec("MEM-40")

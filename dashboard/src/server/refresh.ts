@@ -40,6 +40,8 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   pulse: ["pulses", "wakes", "inbox", ...ALL_OF_AGENT],
   routine: ["schedule"],
   coordination: ["coordination", "schedule"],
+  hook: [],
+  hook_delivery: [],
   alert: ["overview"],
   upstream_error: ["overview"],
   bank_created: ["banks"],

@@ -23,7 +23,7 @@ _OF_AGENTS: Final = (
 )  # fmt: skip
 """Recorded whenever a token, a policy or a gate changes; a pulse's token dies with it."""
 _OF_PEOPLE: Final = (EventType.ACCESS_GRANTED, EventType.ACCESS_REVOKED)
-_FOLLOWED: Final = (*_OF_AGENTS, *_OF_PEOPLE)
+_FOLLOWED: Final = (*_OF_AGENTS, *_OF_PEOPLE, EventType.HOOK)
 _AT_ONCE: Final = 1_000
 
 
@@ -37,8 +37,9 @@ class AgentChangeFollower:
     def __init__(
         self, clock: Clock, store: Store, identity: Identity, presence: Presence, due: DueWatch,
         contact: DatabaseContact, forgets: Sequence[Callable[[], None]] = (),
+        forget_hooks: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        """`forgets` drop what other parts of the process know of the database."""
+        """`forgets` drop what other parts of the process know of the database, after a failover."""
         self._clock = clock
         self._store = store
         self._contact = contact
@@ -47,6 +48,7 @@ class AgentChangeFollower:
         self._read: int | None = None
         """Number of the last event read; None before the first sweep."""
         self._forgets = forgets
+        self._forget_hooks = forget_hooks
         self._server_start: datetime | None = None
         """When the database server started whose rows are cached."""
         self._due = due
@@ -86,6 +88,8 @@ class AgentChangeFollower:
     async def _apply_events(self, tx: Tx, events: Collection[Event]) -> None:
         if any(event.type in _OF_PEOPLE for event in events):
             self._identity.forget_all()
+        if any(event.type is EventType.HOOK for event in events):
+            self._forget_hooks()
         named = {(event.session or "", event.agent or "") for event in events if event.type in _OF_AGENTS}
         for session, name in named:
             for agent in await tx.agents.find_by_past_name(session, name):

@@ -21,6 +21,7 @@ from circadia.api import (
     episodes,
     events,
     fleet,
+    hooks,
     messages,
     passes,
     pulses,
@@ -44,9 +45,9 @@ _ROUTERS: Final = (
     sleeping.router, agents.session_router, agents.router, messages.router, messages.thread_message_router,
     fleet.hold_router, fleet.call_router, approvals.router, wakes.message_router, wakes.router, pulses.chain_router,
     messages.inbox_router, messages.unhandled_router, pulses.router, alarms.router, schedule.router,
-    schedule.coordination_router, wakes.stats_router, wakes.djinnbot_router, banks.router, episodes.router,
-    episodes.search_router, banks.transfer_router, blocks.router,
-    passes.router, dreams.router, status.router, answers.router, events.router, fleet.usage_router,
+    schedule.coordination_router, wakes.stats_router, wakes.djinnbot_router, hooks.router, banks.router,
+    episodes.router, episodes.search_router, banks.transfer_router, blocks.router, passes.router, dreams.router,
+    status.router, answers.router, events.router, fleet.usage_router,
     fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
 )  # fmt: skip
 """In the order of the OpenAPI document."""

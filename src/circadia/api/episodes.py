@@ -20,7 +20,6 @@ from circadia.memory.context import Context as Built
 from circadia.memory.context import find_day
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.layers import build_context_of, find_in_layers
-from circadia.memory.search.metadata_filter import parse_filter
 from circadia.memory.search.question import SUPERSEDED, Question
 from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_uses
@@ -30,6 +29,7 @@ from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.principal import Principal
+from circadia.records.value_filter import parse_filter
 from circadia.schemas.banks import (
     ContextView,
     EpisodePage,

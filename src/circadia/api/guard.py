@@ -21,6 +21,7 @@ from circadia.agents.identity import Identity
 from circadia.agents.sign_in import SignIn
 from circadia.errors import HTTP_STATUS, CircadiaError, Forbidden, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
 from circadia.gateway.calls.headers import bearer, first_value
+from circadia.gateway.hold.bodies import CallerGone
 from circadia.records.principal import Principal
 from circadia.stores.nul_check import NUL
 
@@ -179,8 +180,55 @@ _OWN_LINKS: Final = "/api/v1/me/links"
 _JSON: Final = (b"content-type", b"application/json")
 
 
-class _CallerGone(Exception):
-    """The caller disconnected before the body was complete."""
+class BodyReader:
+    """Reads whole bodies up to a limit."""
+
+    def __init__(self, max_body_bytes: int, setting: str) -> None:
+        """`setting` is the name of the limit."""
+        self._max_body_bytes = max_body_bytes
+        self._setting = setting
+
+    async def read(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body.
+
+        Raises:
+            TooLarge: it is over the limit; the rest is not read. InvalidRequest: it does not arrive.
+            CallerGone: the caller has disconnected.
+        """
+        length = first_value(scope["headers"], b"content-length")
+        if length is not None and length.isdigit() and int(length) > self._max_body_bytes:
+            raise self._too_large()
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            body: bytes = message.get("body", b"")
+            if len(body) > self._max_body_bytes:
+                raise self._too_large()
+            return body
+        return await self._read_rest(message, receive)
+
+    async def _read_rest(self, message: Message, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    if message["type"] == "http.disconnect":
+                        raise CallerGone
+                    part: bytes = message.get("body", b"")
+                    size += len(part)
+                    if size > self._max_body_bytes:
+                        raise self._too_large()
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+                    message = await receive()
+        except TimeoutError as error:
+            raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s; send it again") from error
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
+            f"the body is over {self._max_body_bytes} bytes; send less, or ask the operator to raise {self._setting}"
+        )
 
 
 class Guard:
@@ -194,7 +242,7 @@ class Guard:
         self._app = app
         self._identity = identity
         self._sign_in = sign_in
-        self._max_body_bytes = max_body_bytes
+        self._reader = BodyReader(max_body_bytes, "limits.max_api_body_bytes")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -209,7 +257,7 @@ class Guard:
 
         try:
             await self._serve(scope, receive, track_send)
-        except _CallerGone:
+        except CallerGone:
             return
         except CircadiaError as error:
             if started:
@@ -226,7 +274,8 @@ class Guard:
         require_member(principal)
         if scope["method"] not in _LOOKS and scope["path"] != _OWN_LINKS:
             require_may_act(principal)
-        first: Message | None = await self._read_body(scope, receive)
+        body = await self._reader.read(scope, receive)
+        first: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
         async def replay_body() -> Message:
             nonlocal first
@@ -237,7 +286,7 @@ class Guard:
 
         _require_text(scope)
         headers = scope["headers"]
-        if first["body"]:
+        if body:
             headers = [(name, value) for name, value in headers if name != b"content-type"] + [_JSON]
         state = {**scope.get("state", {}), "principal": principal}
         await self._app({**scope, "headers": headers, "state": state}, replay_body, send)
@@ -253,48 +302,6 @@ class Guard:
         if scope["method"] not in _LOOKS and not _is_same_origin(headers):
             raise Forbidden("a page of another origin may not act for who is signed in here")
         return person
-
-    async def _read_body(self, scope: Scope, receive: Receive) -> Message:
-        """Return the whole body as one message.
-
-        Raises:
-            TooLarge: it is over the limit; the rest is not read. InvalidRequest: it does not arrive.
-        """
-        length = first_value(scope["headers"], b"content-length")
-        if length is not None and length.isdigit() and int(length) > self._max_body_bytes:
-            raise self._too_large()
-        message = await receive()
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            body: bytes = message.get("body", b"")
-            if len(body) > self._max_body_bytes:
-                raise self._too_large()
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await self._read_body_rest(message, receive)
-
-    async def _read_body_rest(self, message: Message, receive: Receive) -> Message:
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while True:
-                    if message["type"] == "http.disconnect":
-                        raise _CallerGone
-                    part: bytes = message.get("body", b"")
-                    size += len(part)
-                    if size > self._max_body_bytes:
-                        raise self._too_large()
-                    parts.append(part)
-                    if not message.get("more_body", False):
-                        return {"type": "http.request", "body": b"".join(parts), "more_body": False}
-                    message = await receive()
-        except TimeoutError as error:
-            raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s; send it again") from error
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"the body is over {self._max_body_bytes} bytes; send less, or ask the operator to raise "
-            "limits.max_api_body_bytes"
-        )
 
 
 def _is_same_origin(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -57,6 +57,10 @@ class CommandList(LazyGroup):
                 "waking.messages",
                 "List messages that nobody has handled, in all inboxes; dead letters by default.",
             ),
+            "hooks": (
+                "waking.hooks",
+                "List the inbound webhooks: who signs them, and which agent gets their messages.",
+            ),
             "wakes": ("waking.wakes", "List wake requests with their decision and its reason, newest first."),
             "approvals": ("waking.approvals", "List the calls that wait for a person's approval, newest first."),
             "alarms": ("waking.alarms", "List the alarms and routines that agents set for themselves."),

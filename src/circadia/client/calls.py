@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from circadia.client.alarms import AlarmCalls
 from circadia.client.approvals import ApprovalCalls
 from circadia.client.connection import ApiConnection
+from circadia.client.hooks import HookCalls
 from circadia.client.memory import MemoryCalls
 from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.wakes import WakeCalls
@@ -48,7 +49,7 @@ from circadia.schemas.sessions import (
 )
 
 
-class Client(WakeCalls, AlarmCalls, ApprovalCalls, MemoryCalls, SleeptimeCalls):
+class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, SleeptimeCalls):
     """A client for the REST API of a Circadia server.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each

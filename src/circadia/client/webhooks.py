@@ -1,6 +1,5 @@
 """Verify webhook requests in programs that a webhook starts: authenticity and novelty."""
 
-import hmac
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -8,8 +7,8 @@ from typing import Any, Final, cast
 import orjson
 
 from circadia.clock import Clock, SystemClock
-from circadia.errors import InvalidRequest, Unauthenticated
-from circadia.wake.launchers.signature import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
+from circadia.errors import InvalidRequest
+from circadia.wake.webhook_signatures import ID_HEADER, read_standard, signing_key, verify_request
 
 TOLERANCE_SECONDS: Final = 300.0
 """Maximum difference between both clocks."""
@@ -38,16 +37,9 @@ class WebhookReceiver:
             Unauthenticated: the signature is wrong or missing, or the timestamp too far away; answer 401.
             InvalidRequest: it is signed, but no JSON object; answer 400.
         """
-        values = {name.lower(): value for name, value in headers.items()}
-        message_id, stamp = values.get(ID_HEADER, ""), values.get(TIMESTAMP_HEADER, "")
-        if not message_id or not (stamp.isascii() and stamp.isdigit()):
-            raise Unauthenticated(f"the headers {ID_HEADER!r} and {TIMESTAMP_HEADER!r} are missing or malformed")
-        if abs(self._clock.now().timestamp() - int(stamp)) > self._tolerance_seconds:
-            raise Unauthenticated("the request's time stamp is too old or too new; compare the clocks of both machines")
-        expected = signature(self._key, message_id, int(stamp), body).encode()
-        signatures = values.get(SIGNATURE_HEADER, "").encode("utf-8", "replace").split()
-        if not any(hmac.compare_digest(expected, signature) for signature in signatures):
-            raise Unauthenticated("the request's signature is not by our secret")
+        request = read_standard({name.lower(): value for name, value in headers.items()}, body)
+        now = self._clock.now().timestamp()
+        verify_request(request, [self._key], now=now, tolerance_seconds=self._tolerance_seconds)
         try:
             content: object = orjson.loads(body)
         except orjson.JSONDecodeError as error:

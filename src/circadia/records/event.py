@@ -53,6 +53,8 @@ class EventType(StrEnum):
     ALARM = "alarm"
     NAMED_EVENT = "named_event"
     COORDINATION = "coordination"
+    HOOK = "hook"
+    HOOK_DELIVERY = "hook_delivery"
     ALERT = "alert"
     APPROVAL = "approval"
     BANK_CREATED = "bank_created"
@@ -363,6 +365,21 @@ class ApprovalChange(EventData):
     digest: str = Field(description="SHA-256 of the call.")
     by: Author
     reason: str = Field(default="", description="Reason of the person who decided.")
+class HookChange(EventData):
+    """Somebody created, changed or deleted a hook."""
+
+    hook: str = Field(description="Name of the hook.")
+    change: Literal["created", "changed", "deleted"] = Field(description="What happened to it.")
+    by: Author
+
+
+class HookDeliveryData(EventData):
+    """A hook accepted a delivery."""
+
+    hook: str = Field(description="Name of the hook.")
+    delivery: str = Field(description="Id of the delivery, by its sender.")
+    message: str = Field(description="Id of the message that it became.")
+    wake: str | None = Field(default=None, description="Id of the wake request that it made.")
 
 
 class BudgetAlert(EventData):
@@ -564,6 +581,8 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.NAMED_EVENT: (NamedEventRecord,),
     EventType.COORDINATION: (CoordinationUpdate,),
     EventType.APPROVAL: (ApprovalChange,),
+    EventType.HOOK: (HookChange,),
+    EventType.HOOK_DELIVERY: (HookDeliveryData,),
     EventType.ALERT: (
         BudgetAlert,
         DeadLetterAlert,

@@ -42,6 +42,7 @@ class MessageType(StrEnum):
 
 _EXTERNAL: Final = "redis:"
 _NAMED_EVENT: Final = "event:"
+_HOOK: Final = "hook:"
 _EXTERNAL_NAME: Final = re.compile(r"[\w.@+ -]{1,63}")
 
 
@@ -55,6 +56,11 @@ def build_external_sender(name: str) -> str:
 def build_event_sender(name: str) -> str:
     """Return the display name of the sender of a named event's message."""
     return _NAMED_EVENT + name
+
+
+def build_hook_sender(name: str) -> str:
+    """Return the display name of the sender of a webhook's message."""
+    return _HOOK + name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +95,7 @@ class Message:
     @property
     def is_external(self) -> bool:
         """Whether it came from outside of Circadia."""
-        return self.sender_id is None and self.sender.startswith((_EXTERNAL, _NAMED_EVENT))
+        return self.sender_id is None and self.sender.startswith((_EXTERNAL, _NAMED_EVENT, _HOOK))
 
 
 class DeliveryState(StrEnum):

@@ -19,6 +19,7 @@ class RetentionKind(StrEnum):
     CONVERSATIONS = "conversations"
     PROVIDER_IDS = "provider_ids"
     ALERTS = "alerts"
+    HOOK_DELIVERIES = "hook_deliveries"
     DELIVERIES = "deliveries"
     """Deliveries to agents that were deleted."""
     MESSAGES = "messages"

@@ -189,14 +189,18 @@ class Cache(Protocol):
 
 
 async def start_follower(
-    context: ServerContext, identity: Identity, presence: Presence, caches: Iterable[Cache]
+    context: ServerContext,
+    identity: Identity,
+    presence: Presence,
+    caches: Iterable[Cache],
+    forget_hooks: Callable[[], None],
 ) -> Sequence[AgentChangeFollower]:
     """Return the follower of other servers, started before the first call: it ignores what happened earlier."""
     if not context.contact.is_shared:
         return ()
     following = AgentChangeFollower(
         context.clock, context.store, identity, presence, context.due, context.contact,
-        forgets=[cache.forget for cache in caches],
+        forgets=[cache.forget for cache in caches], forget_hooks=forget_hooks,
     )  # fmt: skip
     await following.sweep()
     return (following,)

@@ -79,7 +79,7 @@ _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 """Path ends that a provider's SDK requests when its base URL misses the model door."""
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
-_CALLS = ("/llm/", "/mcp")
+_CALLS = ("/llm/", "/mcp", "/hooks/")
 _OPERATOR_CONNECTIONS = 16
 _PROBE_CONNECTIONS = 8
 _RETRY_SECONDS = 5.0

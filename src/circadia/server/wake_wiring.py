@@ -30,6 +30,8 @@ from circadia.stores.locks import agent_key
 from circadia.wake.admission.guardrails import FleetLimits
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
+from circadia.wake.hooks.deliveries import HookReceiver
+from circadia.wake.hooks.service import HookService
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launcher, named_environment, program_environment
 from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
@@ -52,7 +54,10 @@ from circadia.wake.wake_rows import WakeRows
 from circadia.wake.worker import WakeWorker
 
 
-def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events: EventLog) -> WakeServices:
+def build_wake_services(
+    settings: Settings, clock: Clock, ids: IdSource, events: EventLog, environment: Mapping[str, str] | None = None
+) -> WakeServices:
+    """Build the services; `environment` has the secrets of hooks."""
     rows = PulseLifecycle(clock, ids, events)
     wakes = WakeRows(clock, ids, events)
     sleep = SleepChanges(clock, events, rows, wakes)
@@ -67,6 +72,8 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
     control = SleepControl(sleep, requests)
     own_routines = OwnRoutines(clock, ids, events)
     named_events = NamedEvents(clock, ids, events, requests, inbox)
+    hooks = HookService(clock, events, settings.hooks, environment or {})
+    most = settings.limits.max_message_characters
     return WakeServices(
         sleep=sleep,
         control=control,
@@ -80,6 +87,8 @@ def build_wake_services(settings: Settings, clock: Clock, ids: IdSource, events:
         own_sleep=OwnSleep(control, own_routines, named_events, wakes),
         coordinations=Coordinations(clock, events, routines, pulses, {RESIDENT, *settings.launchers}),
         reports=PulseReports(),
+        hooks=hooks,
+        hook_receiver=HookReceiver(clock, events, hooks, inbox, max_message_characters=most),
     )
 
 

@@ -22,6 +22,7 @@ from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices
 from circadia.api.app import ApiContext, create_api
+from circadia.api.hook_door import HookDoor
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import IssuedId, Owners
@@ -94,6 +95,7 @@ from circadia.stores.signals.base import Signals
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier
+from circadia.wake.hooks.service import HOOK_TOPIC
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
 
@@ -184,7 +186,7 @@ def _build_gate(
 async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Server:
     settings, clock, ids, store, signals = context.settings, context.clock, context.ids, context.store, context.signals
     events, sequencer = context.events, context.sequencer
-    (presence, confirmer), wakes = build_presence(context), build_wake_services(settings, clock, ids, events)
+    (presence, confirmer), wakes = build_presence(context), _build_wakes(context)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, wakes)
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(context)
@@ -216,8 +218,8 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
     sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
     _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory, door.answers)
-    caches = memory, lookup, answers, exchanges, wakes.inbox, sleeptime.notebook
-    following = await start_follower(context, identity, presence, caches)
+    caches = memory, lookup, answers, exchanges, wakes.inbox, wakes.hooks, sleeptime.notebook
+    following = await start_follower(context, identity, presence, caches, wakes.hooks.forget)
     sweeps = Sweeps(clock, store, events, waits, sessions, approvals, settings, context.leads, context.due)
     tasks = list_tasks(
         context, gate, worker, sleep_worker, (ticker, waits, sweeps, gate.approvals, *following),
@@ -234,6 +236,22 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     )  # fmt: skip
 
 
+def _build_wakes(context: ServerContext) -> WakeServices:
+    return build_wake_services(context.settings, context.clock, context.ids, context.events, context.environment)
+
+
+def _build_hook_door(context: ServerContext, wakes: WakeServices, metrics: Metrics) -> HookDoor:
+    """Raises ConfigError: a secret of a hook of the file is not set; a worker has no doors and needs none."""
+    if context.role is not Role.WORKER:
+        wakes.hooks.require_secrets()
+    count = metrics.add_counter("circadia_hook_deliveries", "Requests to hooks by hook and outcome.", "hook", "outcome")
+    context.signals.listen(HOOK_TOPIC, lambda _, __: wakes.hooks.forget())
+    return HookDoor(
+        context.store, wakes.hooks, wakes.hook_receiver, count,
+        max_body_bytes=context.settings.limits.max_hook_body_bytes,
+    )  # fmt: skip
+
+
 def _build_identity(context: ServerContext) -> tuple[Identity, FailedTokens]:
     failed = FailedTokens(context.clock, context.settings.limits.max_failed_tokens_per_minute)
     metrics_token = context.read_secret("server.metrics_token_env", context.settings.server.metrics_token_env)
@@ -247,7 +265,9 @@ def _build_identity(context: ServerContext) -> tuple[Identity, FailedTokens]:
 
 def _build_front(context: ServerContext, doors: Mapping[str, ASGIApp], api: ApiContext, metrics: Metrics) -> DoorRouter:
     settings, is_worker = context.settings, context.role is Role.WORKER
-    doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(api.sign_in)}
+    hooks = _build_hook_door(context, api.wake, metrics)
+    served = {**doors, "hooks": hooks, "ui": DashboardDoor(api.sign_in)}
+    doors = dict.fromkeys(served, refuse_calls) if is_worker else served
     serves_without_database = context.contact.is_shared and not is_worker
     return DoorRouter(
         HostGuard((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins),

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section, VariableName, show_value
+from circadia.records.variable_name import VariableName
+from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section, show_value
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from circadia.records.bank import BankPolicy, BankRules
-from circadia.settings.section import Section, VariableName, require_api_root
+from circadia.records.variable_name import VariableName
+from circadia.settings.section import Section, require_api_root
 from circadia.settings.sleeptime import SleepPolicySettings
 
 

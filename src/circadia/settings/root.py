@@ -7,11 +7,13 @@ from typing import Any, Final, cast
 
 from pydantic import Field
 
+from circadia.records.hook import HookName
+from circadia.records.variable_name import VariableName
 from circadia.settings.answers import AnswersSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.memory import BankSettings, EndpointEmbedderSettings, MemorySettings
-from circadia.settings.schedule import AgentSettings
-from circadia.settings.section import RedisUrl, Section, VariableName
+from circadia.settings.schedule import AgentSettings, HookSettings
+from circadia.settings.section import RedisUrl, Section
 from circadia.settings.server import (
     DefaultsSettings,
     FleetSettings,
@@ -35,7 +37,7 @@ class RetentionSettings(Section):
     events_days: int | None = _days(90, "events")
     calls_days: int | None = _days(90, "single model calls")
     sums_days: int | None = _days(3_650, "daily sums of calls")
-    wakes_days: int | None = _days(90, "decided wake requests")
+    wakes_days: int | None = _days(90, "decided wake requests, and ids of webhooks' deliveries")
     pulses_days: int | None = _days(90, "ended pulses")
     conversations_days: int | None = _days(90, "conversations without a new turn")
     messages_days: int | None = _days(
@@ -75,6 +77,10 @@ class Settings(Section):
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."
     )
+    hooks: dict[HookName, HookSettings] = Field(
+        default_factory=dict,
+        description="Inbound webhooks, by name: a signed `POST /hooks/NAME` becomes a message to an agent.",
+    )
     redis_bridge: RedisBridgeSettings = Field(
         RedisBridgeSettings.model_validate({}), description="Messages, wakes and events over Redis."
     )
@@ -96,6 +102,8 @@ class Settings(Section):
         for embedder in (self.memory.embedder, self.memory.previous_embedder):
             if isinstance(embedder, EndpointEmbedderSettings):
                 named.add(embedder.key_env)
+        for hook in self.hooks.values():
+            named |= {hook.secret_env, hook.previous_secret_env}
         for server in self.mcp_servers.values():
             named |= {*server.headers_env.values(), *server.env_from}
         return frozenset({*(name for name in named if name), *ADMIN_TOKEN_VARIABLES})

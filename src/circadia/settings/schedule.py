@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from circadia.errors import InvalidRequest
 from circadia.records.agent import DEFAULT_WAKE_EVENTS, AgentPolicy, SleepEvent, WakeEvent
 from circadia.records.coordination import ConsecutiveSkips, WakeRules
+from circadia.records.hook import HookKeys
 from circadia.records.schedule import (
     DAY_MINUTES,
     MAX_EVERY_SECONDS,
@@ -32,7 +33,8 @@ from circadia.records.schedule import (
     check_cron_steps,
     load_zone,
 )
-from circadia.settings.section import Section, VariableName
+from circadia.records.variable_name import VariableName
+from circadia.settings.section import Section
 
 _T = TypeVar("_T")
 _DATE = re.compile(r"[0-9]{4}-", re.ASCII)
@@ -235,6 +237,10 @@ class DjinnbotScheduleSettings(ScheduleSettings):
 
 class CoordinationSettings(WakeRules, Section):
     """How the agent may be woken."""
+
+
+class HookSettings(HookKeys, Section):
+    """A signed webhook of a sender outside, such as GitHub or Slack."""
 
 
 class AgentSettings(AgentPolicy, DjinnbotScheduleSettings):

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from circadia.records.agent import AgentPolicy
-from circadia.settings.section import RedisUrl, Section, VariableName, show_value
+from circadia.records.variable_name import VariableName
+from circadia.settings.section import RedisUrl, Section, show_value
 
 
 class ServerSettings(Section):
@@ -130,6 +131,7 @@ class LimitsSettings(Section):
     max_api_body_bytes: int = Field(
         1 * 2**20, gt=0, description="Maximum body size of a call to REST or to Circadia's MCP tools."
     )
+    max_hook_body_bytes: int = Field(1 * 2**20, gt=0, description="Maximum body size of a webhook's delivery.")
     max_answer_bytes: int = Field(
         64 * 2**20,
         gt=0,

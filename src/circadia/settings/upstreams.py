@@ -6,7 +6,8 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section, VariableName, require_api_root, show_value
+from circadia.records.variable_name import VariableName
+from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section, require_api_root, show_value
 
 Api = Literal["openai", "anthropic", "gemini"]
 KeyHeader = Literal["authorization", "x-api-key", "api-key", "x-goog-api-key"]

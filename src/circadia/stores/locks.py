@@ -49,6 +49,8 @@ HOLDS_KEY = LockKey(LockRank.CHORE, "holds")
 """Key of the places of held calls: one gateway at a time takes some."""
 START_KEY = LockKey(LockRank.CHORE, "start")
 """Key of what the configuration file defines: one process at a time creates or updates it."""
+HOOKS_KEY = LockKey(LockRank.CHORE, "hooks")
+"""Key of the hooks that people define over REST."""
 EVENTS_KEY = LockKey(LockRank.EVENTS, "")
 """Key of the order of events: one block at a time gives them their numbers."""
 

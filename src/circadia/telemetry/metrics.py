@@ -79,6 +79,11 @@ class Metrics:
         self._answers.labels(outcome, way).inc()
         self._lookups.observe(seconds)
 
+    def add_counter(self, name: str, description: str, *labels: str) -> Callable[..., None]:
+        """Return a function that takes a value for each label, and counts."""
+        counter = Counter(name, description, labels, registry=self._registry)
+        return lambda *values: counter.labels(*values).inc()
+
     def count_signal(self, topic: str, data: Mapping[str, object]) -> None:
         """Count a signal: a decision on a wake, a move of a pulse or pass, an event, a routine, or a prefix break."""
         if topic == "wake":

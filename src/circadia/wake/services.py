@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from circadia.wake.admission.requests import WakeRequests
 from circadia.wake.coordination import Coordinations
+from circadia.wake.hooks.deliveries import HookReceiver
+from circadia.wake.hooks.service import HookService
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.webhook import PulseReports
 from circadia.wake.named_events import NamedEvents
@@ -30,3 +32,5 @@ class WakeServices:
     own_sleep: OwnSleep
     coordinations: Coordinations
     reports: PulseReports
+    hooks: HookService
+    hook_receiver: HookReceiver

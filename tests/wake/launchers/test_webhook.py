@@ -18,7 +18,7 @@ from circadia.client.webhooks import WebhookReceiver
 from circadia.errors import ConfigError, Unauthenticated
 from circadia.testing.clock import ManualClock
 from circadia.wake.launchers.base import LaunchFailed, LaunchResult
-from circadia.wake.launchers.signature import signature, signing_key
+from circadia.wake.webhook_signatures import signature, signing_key
 from tests.wake.launchers.benches import PULSE, TOKEN, a_launch, until
 from tests.wake.launchers.webhook_bench import SECRET, WebhookBench, serving, webhook_bench
 

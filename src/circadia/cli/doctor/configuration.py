@@ -20,7 +20,7 @@ from circadia.settings.launchers import (
     WebhookLauncherSettings,
 )
 from circadia.settings.sleeptime import SleepModelSettings
-from circadia.wake.launchers.signature import signing_key
+from circadia.wake.webhook_signatures import signing_key
 
 
 def find_start_mistakes(settings: Settings) -> Iterator[str]:
@@ -42,8 +42,12 @@ def find_start_mistakes(settings: Settings) -> Iterator[str]:
 
 
 def find_variables(settings: Settings) -> dict[str, str | None]:
-    """Return the variables that hold tokens of agents and for metrics, by setting."""
+    """Return the variables that hold tokens of agents, secrets of hooks and the token for metrics, by setting."""
     names = {f"agents.{name}.token_env": agent.token_env for name, agent in settings.agents.items()}
+    for name, hook in settings.hooks.items():
+        names |= {
+            f"hooks.{name}.secret_env": hook.secret_env, f"hooks.{name}.previous_secret_env": hook.previous_secret_env,
+        }  # fmt: skip
     return {**names, "server.metrics_token_env": settings.server.metrics_token_env}
 
 

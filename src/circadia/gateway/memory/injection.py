@@ -39,13 +39,13 @@ from circadia.memory.banks import BankLayers
 from circadia.memory.context import Context, Hit, find_day, remaining_tokens
 from circadia.memory.layers import build_layered_context, render_left_out
 from circadia.memory.search.index import Question
-from circadia.memory.search.metadata_filter import MATCHES_NOTHING, Condition, parse_filter
 from circadia.memory.services import MemoryServices
 from circadia.memory.uses import BankUse, build_uses
 from circadia.records.answer import LookupOutcome
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.fast_record import fast_record
+from circadia.records.value_filter import MATCHES_NOTHING, Condition, parse_filter
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 

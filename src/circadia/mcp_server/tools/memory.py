@@ -17,7 +17,6 @@ from circadia.memory.banks import BankLayers
 from circadia.memory.blocks import BlockUpdate, writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.layers import find_in_layers, render_left_out
-from circadia.memory.search.metadata_filter import build_filter
 from circadia.memory.search.question import SUPERSEDED, UNEXPLAINED, Question, ScoredRow
 from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_uses
@@ -27,6 +26,7 @@ from circadia.records.block import Block
 from circadia.records.conversation import shorten_name
 from circadia.records.episode import Episode, EpisodeKind, count_passages, weight_at
 from circadia.records.index_entry import Layer
+from circadia.records.value_filter import build_filter
 from circadia.stores.base import Tx
 
 

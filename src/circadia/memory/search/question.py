@@ -5,9 +5,9 @@ from dataclasses import field
 from typing import Final, NamedTuple
 
 from circadia.memory.search.columns import Array
-from circadia.memory.search.metadata_filter import Condition
 from circadia.records.fast_record import fast_record
 from circadia.records.index_entry import Layer
+from circadia.records.value_filter import Condition
 
 SUPERSEDED: Final = 0
 """`ScoredRow.times` of a row that no longer holds."""

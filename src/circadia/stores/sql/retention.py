@@ -37,6 +37,7 @@ from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer
 from circadia.stores.sql.approvals import approvals
 from circadia.stores.sql.dream_jobs import dream_jobs
 from circadia.stores.sql.event_waits import event_waits
+from circadia.stores.sql.hooks import hook_deliveries
 from circadia.stores.sql.memory_tables import banks, blocks, evidence, forgotten_episodes, notes
 from circadia.stores.sql.message_index import remove_from_index
 from circadia.stores.sql.noun import Noun
@@ -180,6 +181,9 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     ),
     RetentionKind.ALERTS: ExpiringRows(
         at=alerts.c.told_at, keys=[alerts.c.cause, alerts.c.subject], only=[alerts.c.post.is_(None)]
+    ),
+    RetentionKind.HOOK_DELIVERIES: ExpiringRows(
+        at=hook_deliveries.c.at, keys=[hook_deliveries.c.hook, hook_deliveries.c.delivery_id]
     ),
     RetentionKind.DELIVERIES: ExpiringRows(
         at=agents.c.deleted_at,

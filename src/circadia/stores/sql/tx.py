@@ -23,6 +23,7 @@ from circadia.stores.sql.due_checks import DueChecks
 from circadia.stores.sql.episodes import Episodes, ForgottenEpisodes
 from circadia.stores.sql.event_waits import EventWaits
 from circadia.stores.sql.events import Cursors, Events
+from circadia.stores.sql.hooks import HookDeliveries, Hooks
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
@@ -86,6 +87,8 @@ class Tx:
     pulses = _Noun(Pulses)
     routines = _Noun(Routines)
     event_waits = _Noun(EventWaits)
+    hooks = _Noun(Hooks)
+    hook_deliveries = _Noun(HookDeliveries)
     episodes = _Noun(Episodes)
     forgotten_episodes = _Noun(ForgottenEpisodes)
     notes = _Noun(Notes)

@@ -22,7 +22,7 @@ from circadia.wake.launchers.http_post import (
     PostRejected,
     PostResponse,
 )
-from circadia.wake.launchers.signature import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
+from circadia.wake.webhook_signatures import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
 
 _logger = logging.getLogger(__name__)
 

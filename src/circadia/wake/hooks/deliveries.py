@@ -1,0 +1,166 @@
+"""Deliveries of webhooks: verified, filtered, and stored once with the message that they become (WAKE-82)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl
+
+import orjson
+
+from circadia.agents.directory import find_session, hold_agents
+from circadia.clock import Clock
+from circadia.errors import InvalidRequest
+from circadia.records.event import EventType, HookDeliveryData
+from circadia.records.hook import MAX_DELIVERY_ID, Hook, HookDelivery, HookOutcome, SignatureScheme
+from circadia.records.message import build_hook_sender
+from circadia.records.principal import Principal
+from circadia.records.session import DEFAULT_SESSION
+from circadia.records.value_filter import build_filter, find_values, meets_all
+from circadia.stores.base import Tx
+from circadia.stores.event_log import EventLog
+from circadia.stores.locks import request_key
+from circadia.wake.hooks.service import HookService
+from circadia.wake.inbox import Inbox, OutgoingMessage
+from circadia.wake.webhook_signatures import Headers, read_request, verify_request
+
+MAX_VALUE_CHARACTERS: Final = 2_000
+"""Characters of one value in a message by a template."""
+_PLACE: Final = re.compile(r"\{((?:body|headers)(?:\.[^{}\s]+)?)\}")
+_FORM: Final = "application/x-www-form-urlencoded"
+_WITHHELD: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
+_OPERATOR: Final = Principal()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifiedDelivery:
+    """A delivery whose sender has our secret."""
+
+    hook: Hook
+    id: str
+    digest: str
+    """Hash of what is signed."""
+    values: Mapping[str, Any]
+    """The parsed `body`, and the `headers`."""
+    text: str
+    """The body as it came."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeliveryResult:
+    outcome: HookOutcome
+    answer: str = ""
+    """What the sender's check of the address expects."""
+
+
+class HookReceiver:
+    """Verifies deliveries without the database, and stores those that pass the hook's filter."""
+
+    def __init__(
+        self, clock: Clock, events: EventLog, hooks: HookService, inbox: Inbox, *, max_message_characters: int
+    ) -> None:
+        self._clock = clock
+        self._events = events
+        self._hooks = hooks
+        self._inbox = inbox
+        self._max_characters = max_message_characters
+
+    def verify(self, hook: Hook, headers: Headers, body: bytes) -> VerifiedDelivery:
+        """Return what a delivery brings.
+
+        Raises:
+            Unauthenticated: it is forged, or too old or too new. InvalidRequest: it is signed, but malformed.
+            ConfigError: the hook's secret is not set at this server.
+        """
+        spec = hook.spec
+        request = read_request(spec.signature, headers, body, spec.hmac)
+        now = self._clock.now().timestamp()
+        verify_request(request, self._hooks.read_keys(hook), now=now, tolerance_seconds=spec.tolerance_seconds)
+        content = _parse_body(headers, body)
+        signed_id = _SIGNED_IDS.get(spec.signature)
+        delivery_id = request.delivery_id or (signed_id and content.get(signed_id)) or request.digest
+        if not isinstance(delivery_id, str) or len(delivery_id) > MAX_DELIVERY_ID or "\0" in delivery_id:
+            raise InvalidRequest(f"the delivery's id is no text of 1 to {MAX_DELIVERY_ID} characters")
+        shown = {name: value for name, value in headers.items() if name not in _WITHHELD}
+        return VerifiedDelivery(
+            hook=hook, id=delivery_id, digest=request.digest, values={"body": content, "headers": shown},
+            text=body.decode("utf-8", "replace"),
+        )  # fmt: skip
+
+    def judge(self, delivery: VerifiedDelivery) -> DeliveryResult | None:
+        """Return the result of a delivery that needs no message, or None."""
+        content, headers = delivery.values["body"], delivery.values["headers"]
+        scheme = delivery.hook.spec.signature
+        if scheme is SignatureScheme.SLACK and content.get("type") == "url_verification":
+            return DeliveryResult(outcome=HookOutcome.ANSWERED, answer=str(content.get("challenge", "")))
+        if scheme is SignatureScheme.GITHUB and headers.get("x-github-event") == "ping":
+            return DeliveryResult(outcome=HookOutcome.ANSWERED, answer="pong")
+        if not meets_all(build_filter(delivery.hook.spec.filter), delivery.values):
+            return DeliveryResult(outcome=HookOutcome.FILTERED)
+        return None
+
+    async def store(self, tx: Tx, delivery: VerifiedDelivery) -> DeliveryResult:
+        """Store the delivery as a message, with its wake request if the hook asks for one; a repeat changes nothing.
+
+        Raises:
+            NotFound: there is no such agent. Conflict: it is disabled, or another change came between.
+        """
+        hook, spec = delivery.hook, delivery.hook.spec
+        session = await find_session(tx, _OPERATOR, DEFAULT_SESSION)
+        keys = [request_key(f"hook {hook.name} {what}") for what in sorted((delivery.id, delivery.digest))]
+        await hold_agents(tx, _OPERATOR, session, [spec.agent], *keys)
+        if await tx.hook_deliveries.is_known(hook.name, delivery.id, delivery.digest):
+            return DeliveryResult(outcome=HookOutcome.DUPLICATE)
+        outgoing = OutgoingMessage(
+            to=spec.agent, content=self._render(delivery), priority=spec.priority, wake=spec.wake,
+            sender=build_hook_sender(hook.name),
+        )  # fmt: skip
+        receipt = await self._inbox.send(tx, _OPERATOR, session, outgoing)
+        row = HookDelivery(
+            hook=hook.name, delivery_id=delivery.id, digest=delivery.digest, at=self._clock.now(),
+            message_id=receipt.message.id, wake_id=None if receipt.wake is None else receipt.wake.id,
+        )  # fmt: skip
+        await tx.hook_deliveries.add(row)
+        data = HookDeliveryData(hook=hook.name, delivery=delivery.id, message=receipt.message.id)
+        data = data if row.wake_id is None else data.model_copy(update={"wake": row.wake_id})
+        to = receipt.to
+        await self._events.record(tx, EventType.HOOK_DELIVERY, data, session=to.session, agent=to.name)
+        return DeliveryResult(outcome=HookOutcome.ACCEPTED)
+
+    def _render(self, delivery: VerifiedDelivery) -> str:
+        template, text = delivery.hook.spec.template, ""
+        if template is not None:
+            text = _PLACE.sub(lambda place: _show_value(delivery.values, place[1]), template)
+        if not text.strip():
+            text = f"Delivery {delivery.id} of the webhook {delivery.hook.name!r}:\n\n{delivery.text}"
+        text = text.replace("\0", "\ufffd")
+        if len(text) <= self._max_characters:
+            return text
+        end = f"\n[cut: {len(text)} characters]"
+        return (text[: self._max_characters - len(end)] + end)[: self._max_characters]
+
+
+_SIGNED_IDS: Final = {SignatureScheme.STRIPE: "id", SignatureScheme.SLACK: "event_id"}
+"""Keys of the body that name the delivery."""
+
+
+def _parse_body(headers: Headers, body: bytes) -> dict[str, Any]:
+    """Return the JSON object of the body, or of the form that bears it. Raises InvalidRequest."""
+    try:
+        if headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
+            fields: dict[str, Any] = dict(parse_qsl(body.decode(), keep_blank_values=True))
+            content: object = orjson.loads(fields["payload"]) if "payload" in fields else fields
+        else:
+            content = orjson.loads(body)
+    except ValueError as error:
+        raise InvalidRequest(f"the delivery is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InvalidRequest("the delivery is no JSON object")
+    return cast("dict[str, Any]", content)
+
+
+def _show_value(values: Mapping[str, Any], key: str) -> str:
+    """Return the values that a place of a template names, as text."""
+    texts = [value if isinstance(value, str) else orjson.dumps(value).decode() for value in find_values(values, key)]
+    text = ", ".join(texts)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"
