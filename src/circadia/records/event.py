@@ -365,6 +365,8 @@ class ApprovalChange(EventData):
     digest: str = Field(description="SHA-256 of the call.")
     by: Author
     reason: str = Field(default="", description="Reason of the person who decided.")
+
+
 class HookChange(EventData):
     """Somebody created, changed or deleted a hook."""
 
