@@ -15,9 +15,9 @@ PLAIN_WORDS = frozenset({
     "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first",
     "gap", "group", "head", "held", "imported", "join", "letter", "lifecycle", "link", "lookup",
     "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "pair",
-    "pending", "post", "question", "reason", "recent", "recurring", "release", "restoration", "rotation", "row", "rule",
-    "run", "same", "searchable", "send", "sent", "server", "sleeping", "sleeptime", "source",
-    "span", "spec", "spend", "stale", "stall", "stored", "suspension", "switch", "test", "tested", "time",
+    "pending", "post", "problem", "question", "reason", "recent", "recurring", "release", "restoration", "rotation",
+    "row", "rule", "run", "same", "searchable", "send", "sent", "server", "sleeping", "sleeptime", "source",
+    "spec", "spend", "staged", "stale", "stall", "stored", "sum", "suspension", "switch", "test", "tested", "time",
     "update", "use", "verdict", "waiting", "weekday",
 })  # fmt: skip
 """Words of programmers and of everyday life in names of classes, which need no entry."""

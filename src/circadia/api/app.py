@@ -25,6 +25,7 @@ from circadia.api import (
     schedule,
     sleeping,
     status,
+    timeline,
     wakes,
 )
 from circadia.api.context import ApiContext, HoldRegistry
@@ -43,7 +44,7 @@ _ROUTERS: Final = (
     fleet.hold_router, wakes.message_router, wakes.router, pulses.chain_router, messages.inbox_router,
     messages.unhandled_router, pulses.router, schedule.router, schedule.coordination_router, wakes.stats_router,
     wakes.djinnbot_router, banks.router, episodes.router, episodes.search_router, banks.transfer_router, blocks.router,
-    passes.router, dreams.router, status.router, answers.router, events.router, fleet.usage_router,
+    passes.router, dreams.router, status.router, answers.router, events.router, timeline.router, fleet.usage_router,
     fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
 )  # fmt: skip
 """In the order of the OpenAPI document."""

@@ -46,6 +46,7 @@ _NOUNS: Final = {
     "answers": "Ready answers of a bank.",
     "holds": "Calls held at the gateway.",
     "events": "The event log.",
+    "timeline": "What agents did, and when.",
     "usage": "Totals of model calls.",
     "cluster": "Servers on the same database.",
     "overview": "State of the fleet, and what is not well.",

@@ -18,6 +18,8 @@ class RetentionKind(StrEnum):
     CONVERSATIONS = "conversations"
     PROVIDER_IDS = "provider_ids"
     ALERTS = "alerts"
+    SPANS = "spans"
+    SPAN_SUMS = "span_sums"
     DELIVERIES = "deliveries"
     """Deliveries to agents that were deleted."""
     MESSAGES = "messages"

@@ -56,6 +56,7 @@ from circadia.stores.sql.schema import (
     wakes,
 )
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls
+from circadia.stores.sql.spans import span_sums, spans
 from circadia.stores.sql.usage_days import usage_days
 
 KEPT_VERSIONS: Final = 50
@@ -178,6 +179,8 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     RetentionKind.ALERTS: ExpiringRows(
         at=alerts.c.told_at, keys=[alerts.c.cause, alerts.c.subject], only=[alerts.c.post.is_(None)]
     ),
+    RetentionKind.SPANS: ExpiringRows(at=spans.c.ended_at, keys=[spans.c.number]),
+    RetentionKind.SPAN_SUMS: ExpiringRows(at=span_sums.c.at, keys=[*span_sums.primary_key]),
     RetentionKind.DELIVERIES: ExpiringRows(
         at=agents.c.deleted_at,
         keys=[deliveries.c.agent_id, deliveries.c.message_id],

@@ -24,6 +24,7 @@ from circadia.stores.sql.events import Cursors, Events
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
+from circadia.stores.sql.needs import Needs
 from circadia.stores.sql.notes import Notes
 from circadia.stores.sql.overview import DueWorks, Overviews
 from circadia.stores.sql.passes import Passes
@@ -37,6 +38,7 @@ from circadia.stores.sql.schema import metadata
 from circadia.stores.sql.sessions import Sessions
 from circadia.stores.sql.sleep_calls import Benefits, SleepCalls
 from circadia.stores.sql.sleep_states import SleepStates
+from circadia.stores.sql.spans import Spans
 from circadia.stores.sql.threads import Threads
 from circadia.stores.sql.wakes import Wakes
 
@@ -77,11 +79,13 @@ class Tx:
     access_tokens = _Noun(AccessTokens)
     dream_jobs = _Noun(DreamJobs)
     overviews = _Noun(Overviews)
+    needs = _Noun(Needs)
     cursors = _Noun(Cursors)
     conversations = _Noun(Conversations)
     wakes = _Noun(Wakes)
     pulses = _Noun(Pulses)
     routines = _Noun(Routines)
+    spans = _Noun(Spans)
     episodes = _Noun(Episodes)
     forgotten_episodes = _Noun(ForgottenEpisodes)
     notes = _Noun(Notes)
