@@ -13,7 +13,7 @@ PUBLIC_MODULES = ("__init__.py", "client/__init__.py", "testing/__init__.py")
 PLAIN_WORDS = frozenset({
     "ack", "answerable", "blocker", "circadia", "client", "clock", "closing", "cost", "count", "creation",
     "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first",
-    "gap", "group", "head", "held", "imported", "join", "letter", "lifecycle", "link", "lookup",
+    "gap", "group", "head", "held", "imported", "join", "known", "letter", "lifecycle", "link", "lookup",
     "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "pair",
     "pending", "post", "problem", "question", "reason", "recent", "recurring", "release", "restoration", "rotation",
     "row", "rule", "run", "same", "searchable", "send", "sent", "server", "sleeping", "sleeptime", "source",
