@@ -66,8 +66,8 @@ def benchmarks(quick: bool, data: Path | None = None, *, chosen_on: bool = False
     """Return the benchmarks by name."""
     questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
     every = (
-        proxy, resume, holds, state, admission, cluster, cluster_wakes, fleet_day, pulses, schedules, inbox, hooks, dashboard,
-        idle_fleet, remember, remember_peers, search, search_peers, passages, context, recall, pass_overhead,
+        proxy, resume, holds, state, admission, cluster, cluster_wakes, fleet_day, pulses, schedules, inbox, hooks,
+        dashboard, idle_fleet, remember, remember_peers, search, search_peers, passages, context, recall, pass_overhead,
         dream_cost, hot_path, answers_lookup, answers_pairs, answers_stale, dream_losses, grounding, startup,
     )  # fmt: skip
     sized: dict[str, Run] = {

@@ -107,6 +107,8 @@ def _write_log(write: Writer) -> None:
     write("wakes", lambda day: {"id": "deferred", "decided_at": at(day), "decision": "deferred"}, of=range(1))
     write("pulses", lambda day: {"id": f"p{day}", "ended_at": at(day), "status": "succeeded"})
     write("pulses", lambda _: {"id": "running", "status": "running"}, of=range(1))
+    write("spans", lambda day: {"agent_id": f"a{day}", "started_at": at(day), "ended_at": at(day), "summed": True})
+    write("span_sums", lambda day: {"session": "default", "at": at(day)})
     write("alerts", lambda day: {"cause": "c", "subject": f"s{day}", "told_at": at(day)})
     write("hook_deliveries", lambda day: {"hook": "h", "delivery_id": f"d{day}", "at": at(day)})
     write("provenances", lambda day: {"expires_at": at(day)})

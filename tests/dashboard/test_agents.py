@@ -13,7 +13,7 @@ async def test_one_glance_at_the_overview_says_well_or_what_is_not(site: Site) -
     async with site.open() as page:
         await expect(page.get_by_role("status").filter(has_text="All well")).to_be_visible()
         token = await site.add_agent("glance")
-        await expect(page.get_by_role("group", name="Awake")).to_have_text("Awake1")
+        await expect(page.get_by_role("group", name="Asleep")).to_contain_text("0 of 1")
         site.upstream.next(status=503)
         async with site.ask_model(token) as call:
             await call
@@ -93,7 +93,7 @@ async def test_the_page_of_an_agent_shows_why_it_woke_its_day_and_its_budgets(si
         await expect(page.get_by_role("group", name="State")).to_contain_text("awake")
         await expect(page.get_by_role("group", name="State")).to_contain_text("by operator (rest)")
         await expect(page.get_by_role("img", name="Today in UTC")).to_be_visible()
-        await expect(page.get_by_text("1 held call,")).to_be_visible()
+        await expect(page.get_by_text("1 held call, 0 pulses, 1 wake, 0 refusals.")).to_be_visible()
         await page.get_by_role("tab", name="Budgets").click()
         await expect(page.get_by_text("1 used of 5, 4 left")).to_be_visible()
         await page.get_by_role("tab", name="Settings").click()

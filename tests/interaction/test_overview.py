@@ -63,3 +63,80 @@ async def test_gateways_without_a_worker_are_a_problem_and_their_held_calls_add_
         assert "circadia serve --role worker" in problem
         await one.sleeping(False)
         assert [status for status, _ in await asyncio.gather(*calls)] == [200, 200]
+
+
+def of_kind(seen: Any, kind: str) -> dict[str, Any]:
+    (found,) = [each for each in seen["attention"] if each["kind"] == kind]
+    assert found["text"] in seen["problems"]
+    return found
+
+
+@pytest.mark.spec("UI-16")
+async def test_an_agent_that_is_refused_calls_for_a_spent_budget_needs_a_person(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        ann = await at.agent(max_calls_per_day=2)
+        await at.agent("bob", max_calls_per_day=2)
+        for _ in range(2):
+            assert (await at.answered(ann))[0] == 200
+        assert (await at.answered(ann))[0] == 429
+        await at.server.journal.flush()
+        found = of_kind((await at.rest("GET", "/overview"))[1], "budget")
+        assert (found["subject"], found["figure"], found["limit"], found["unit"]) == ("ann", 2, 2, "calls")
+        assert "max_calls_per_day" in found["text"]
+        assert found["since"] is not None
+        assert found["page"] == "/agents/ann?tab=settings"
+        await at.rest("PATCH", "/sessions/default/agents/ann", {"policy": {"max_calls_per_day": 3}})
+        assert (await at.rest("GET", "/overview"))[1]["attention"] == []
+
+
+@pytest.mark.spec("UI-16")
+async def test_a_budget_in_which_no_average_call_fits_any_more_is_spent(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        ann = await at.agent()
+        for _ in range(3):
+            assert (await at.answered(ann))[0] == 200
+        (line,) = await at.usage()
+        used = line["input_tokens"] + line["output_tokens"]
+        for limit, spent in ((used + used // 3 - 1, True), (used + used // 3 + 1, False)):
+            await at.rest("PATCH", "/sessions/default/agents/ann", {"policy": {"max_tokens_per_day": limit}})
+            kinds = [each["kind"] for each in (await at.rest("GET", "/overview"))[1]["attention"]]
+            assert kinds == ["budget"] * spent
+
+
+@pytest.mark.spec("UI-16")
+async def test_an_open_circuit_needs_a_person_until_it_is_tried_again(tmp_path: Path) -> None:
+    program = {"kind": "subprocess", "command": ["false"]}
+    async with live(tmp_path, launchers={"broken": program}) as at:
+        await at.agent("bob")
+        await at.sleeping(True, "bob")
+        limits = {"cooldown_seconds": 0, "max_wakes_per_day": None}
+        change = {"launcher": "broken", "wake_guardrails": limits}
+        assert (await at.rest("PATCH", "/agents/bob/coordination", change))[0] == 200
+        for _ in range(5):
+            assert (await at.rest("GET", "/overview"))[1]["attention"] == []
+            ask = {"to": "bob", "message": "Look.", "reason": "blocker"}
+            pulse = (await at.rest("POST", "/wakes", ask))[1]["pulse"]
+            async with asyncio.timeout(60):
+                while (await at.rest("GET", f"/pulses/{pulse}"))[1]["ended_at"] is None:
+                    await asyncio.sleep(0.02)
+        found = of_kind((await at.rest("GET", "/overview"))[1], "circuit")
+        assert (found["subject"], found["figure"], found["limit"]) == ("bob", 5, 5)
+
+
+@pytest.mark.spec("UI-16")
+async def test_held_calls_of_an_agent_that_nobody_may_wake_need_a_person(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        ann = await at.agent()
+        await at.agent("lead")
+        await at.sleeping(True)
+        held = asyncio.create_task(at.answered(ann))
+        (hold,) = await at.held(1)
+        assert (await at.rest("GET", "/overview"))[1]["attention"] == []  # a mention may wake it
+        await at.rest("PATCH", "/sessions/default/agents/ann", {"wake_events": []})
+        await at.rest("PATCH", "/agents/ann/coordination", {"wakes_enabled": False})
+        found = of_kind((await at.rest("GET", "/overview"))[1], "holds")
+        assert (found["subject"], found["figure"], found["since"]) == ("ann", 1, hold["since"])
+        await at.rest("PATCH", "/sessions/default/agents/lead", {"policy": {"may_wake": ["ann"]}})
+        assert (await at.rest("GET", "/overview"))[1]["attention"] == []
+        await at.sleeping(False)
+        assert (await held)[0] == 200

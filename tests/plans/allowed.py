@@ -31,6 +31,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT wakes\.sender, wakes\.agent, wakes\.decision, count\(": "the matrix of all wakes that are kept",
     r"^SELECT passes\.status, count\(": "passes by status, for metrics",
     r"^SELECT \(SELECT count\(\*\) AS count_1 FROM agents WHERE": "the fleet by state, for metrics and the overview",
+    r"^SELECT agents\.asleep, .* FROM agents": "what all agents do now, for the sums of the timeline",
     r"^SELECT count\(\*\) AS count_1(, count\(.*)? FROM (episodes|notes|answers) WHERE": "a bank's rows, for its page",
     r"^SELECT count\(\*\) AS count_1 FROM (threads|participants JOIN threads)": "open threads, up to an agent's limit",
     r"^SELECT coalesce\(sum\(benefits\.saved_tokens\)": "what memory has saved, for metrics and the overview",

@@ -1,31 +1,36 @@
-import { Alert, Anchor, Group, List, Paper, SimpleGrid, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Group, Paper, SimpleGrid, Skeleton, Stack, Text, Title } from "@mantine/core";
 import type { OverviewView } from "@circadia/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
+import { Attention } from "../parts/attention";
+import { Circles } from "../parts/circles";
 import { Empty } from "../parts/empty";
 import { Failure } from "../parts/failure";
+import { Figures } from "../parts/figures";
 import { Icon } from "../parts/icon";
+import { LastChange } from "../parts/last-change";
+import { Money, Spenders } from "../parts/money";
 import { AgentLink } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { Savings } from "../parts/savings";
-import { Stat } from "../parts/stat";
-import { Ago, Lasting } from "../parts/time";
+import { Ago } from "../parts/time";
+import { describeRest, TimelineView } from "../parts/timeline-view";
 import { TodaysUsage } from "../parts/todays-usage";
-import { formatNumberOf } from "../server/format";
-import { useLiveStatus } from "../server/live";
-import { holdsQuery, overviewQuery, readinessQuery } from "../server/queries";
+import { overviewQuery } from "../server/queries";
 import { referenceOf, splitReference } from "../server/reference";
-import { findProblems } from "../server/wellness";
 
-/** Is the fleet well, what does it do, what does it cost, what did it save? */
+/** Agents in the overview's timeline; all are on its page. */
+const MOST_LANES = 20;
+
+/** What needs a person, what the fleet does, what it costs, what it saves. */
 export default function OverviewPage() {
   const query = useQuery(overviewQuery);
   const overview = query.data;
   return (
     <Stack>
       <PageTitle>Overview</PageTitle>
-      <Wellness overview={overview} isUnknown={query.isError} />
+      <Attention overview={overview} isUnknown={query.isError} />
       {overview ? (
         <>
           <Fleet overview={overview} />
@@ -42,48 +47,7 @@ export default function OverviewPage() {
   );
 }
 
-function Wellness({ overview, isUnknown }: { overview: OverviewView | undefined; isUnknown: boolean }) {
-  const status = useLiveStatus();
-  const readiness = useQuery(readinessQuery);
-  const problems = findProblems({
-    isConnected: status !== "reconnecting",
-    readiness: readiness.data,
-    overview,
-    isUnknown: isUnknown || readiness.isError,
-  });
-  if (problems.length > 0) {
-    return (
-      <Alert color="red" variant="outline" title="Not all is well" icon={<Icon name="warning" tone="bad" />} role="status">
-        <List size="sm">
-          {problems.map((problem) => (
-            <List.Item key={problem} className="foreign-text">
-              {problem}
-            </List.Item>
-          ))}
-        </List>
-        {overview !== undefined && overview.dead_letters > 0 && (
-          <Anchor component={Link} href="/messages?state=dead" size="sm">
-            Read and requeue {formatNumberOf(overview.dead_letters, "dead letter")}
-          </Anchor>
-        )}
-      </Alert>
-    );
-  }
-  if (overview === undefined || readiness.data === undefined) {
-    return (
-      <Alert color="gray" variant="outline" title="Checking the server …" role="status" />
-    );
-  }
-  return (
-    <Alert color="teal" variant="outline" title="All well" icon={<Icon name="check" tone="good" />} role="status">
-      The database answers, no provider fails, nothing is overdue, and every message can be delivered.
-    </Alert>
-  );
-}
-
 function Fleet({ overview }: { overview: OverviewView }) {
-  const holds = useQuery(holdsQuery(1));
-  const longest = holds.data?.holds[0];
   if (overview.asleep + overview.awake === 0) {
     return (
       <Paper withBorder>
@@ -94,37 +58,30 @@ function Fleet({ overview }: { overview: OverviewView }) {
     );
   }
   return (
-    <section aria-label="Agents now">
-      <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }} spacing="sm">
-        <Stat label="Asleep" icon="asleep" tone="asleep" href="/agents?state=asleep">
-          {overview.asleep}
-        </Stat>
-        <Stat label="Awake" icon="awake" tone="awake" href="/agents?state=awake">
-          {overview.awake}
-        </Stat>
-        <Stat label="Pulsing" icon="pulse" tone="pulse" href="/agents?state=pulsing">
-          {overview.pulsing}
-        </Stat>
-        <Stat
-          label="Held calls"
-          icon="held"
-          tone="held"
-          href="/holds"
-          note={
-            longest && (
-              <>
-                longest <Lasting since={longest.since} />
-              </>
-            )
-          }
-        >
-          {overview.held}
-        </Stat>
-        <Stat label="Dreaming" icon="dream" tone="dream" href="/passes" note="passes that run or wait">
-          {overview.passes}
-        </Stat>
+    <>
+      <Figures overview={overview} />
+      <TimelineView most={MOST_LANES} pages={1} more={(count, isCut) => <Rest count={count} isCut={isCut} />} />
+      <SimpleGrid cols={{ base: 1, md: 3 }} spacing="sm">
+        <Money />
+        <Spenders />
+        <Stack component="section" aria-label="Watch" className="panel" gap="sm">
+          <Circles />
+          <LastChange overview={overview} />
+        </Stack>
       </SimpleGrid>
-    </section>
+    </>
+  );
+}
+
+function Rest({ count, isCut }: { count: number; isCut: boolean }) {
+  const rest = describeRest(count, isCut);
+  return (
+    <Text size="sm" mt="xs">
+      {rest && `${rest}. `}
+      <Anchor component={Link} href="/timeline" size="sm">
+        All agents
+      </Anchor>
+    </Text>
   );
 }
 

@@ -18,6 +18,7 @@ type Group = (typeof groups)[number];
 /** All pages; each is one file and loads when it is opened. */
 export const pages: PageEntry[] = [
   { path: "/", label: "Overview", icon: "overview", group: "Now", page: lazy(() => import("./overview")) },
+  { path: "/timeline", label: "Timeline", icon: "timeline", group: "Now", page: lazy(() => import("./timeline")) },
   { path: "/agents", label: "Agents", icon: "agents", group: "Now", page: lazy(() => import("./agents")) },
   { path: "/agents/:reference", page: lazy(() => import("./agent")) },
   { path: "/holds", label: "Holds", icon: "held", group: "Now", page: lazy(() => import("./holds")) },

@@ -1,35 +1,55 @@
 import type { AgentView } from "@circadia/client";
-import { Stack } from "@mantine/core";
+import { Group, SegmentedControl, Stack, Text } from "@mantine/core";
+import { useElementSize } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
 
-import { buildAgentDay } from "../server/agent-day";
-import { startOfDay } from "../server/clock";
 import { useEventRecord } from "../server/event-record";
-import { pulsesQuery } from "../server/queries";
-import { DayChart } from "./day-chart";
+import { timelineQuery } from "../server/queries";
+import { describeLane, type Range, sumLane, windowOf } from "../server/timeline";
 import { EventTable } from "./event-table";
+import { LaneBar } from "./lane";
 import { QueryView } from "./query-view";
 import { useServerNow } from "./time";
+import { Legend, RANGES, Scale, STEP } from "./timeline-view";
+
+const WORDS: Record<Range, string> = { "6 h": "The last 6 hours", day: "Today in UTC", "7 days": "The last 7 days" };
 
 /** The agent's day as a picture, and its newest events as a table. */
 export function AgentDay({ agent }: { agent: AgentView }) {
+  const [range, setRange] = useState<Range>("day");
   const events = useEventRecord({ session: agent.session, agent: agent.name });
-  const pulses = useQuery(pulsesQuery(agent.reference));
-  const now = Math.floor(useServerNow() / 10_000) * 10_000;
+  const timeline = useQuery(timelineQuery(range, { session: agent.session, agent: agent.name }));
+  const now = Math.floor(useServerNow() / STEP) * STEP + STEP;
+  const window = useMemo(() => windowOf(range, now), [range, now]);
+  const { ref, width } = useElementSize();
   return (
-    <QueryView query={events} height={300}>
-      {(events) => {
-        const dayStart = Date.parse(startOfDay());
-        const day = buildAgentDay({
-          events, pulses: pulses.data ?? [], isAsleep: agent.sleeping, since: agent.since, dayStart, now,
-        }); // prettier-ignore
-        return (
-          <Stack>
-            <DayChart day={day} dayStart={dayStart} now={now} />
-            <EventTable label={`Events of ${agent.reference}`} events={events} withAgent={false} />
-          </Stack>
-        );
-      }}
-    </QueryView>
+    <Stack>
+      <section aria-label="Timeline" className="timeline">
+        <Group justify="space-between" mb="xs">
+          <Legend />
+          <SegmentedControl aria-label="Time" size="xs" value={range} onChange={(value) => setRange(value as Range)} data={RANGES} />
+        </Group>
+        <div ref={ref}>
+          <Scale window={window} now={now} width={width} />
+          <QueryView query={timeline} height={40}>
+            {({ lanes }) => {
+              const spans = lanes.find(({ is_deleted }) => !is_deleted)?.spans ?? [];
+              return (
+                <>
+                  <LaneBar label={WORDS[range]} spans={spans} window={window} now={now} width={width} />
+                  <Text size="sm">
+                    {WORDS[range]}: {describeLane(sumLane(spans, window, now))}.
+                  </Text>
+                </>
+              );
+            }}
+          </QueryView>
+        </div>
+      </section>
+      <QueryView query={events} height={300}>
+        {(events) => <EventTable label={`Events of ${agent.reference}`} events={events} withAgent={false} />}
+      </QueryView>
+    </Stack>
   );
 }

@@ -3,10 +3,9 @@ import { SegmentedControl, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { serverNow } from "../server/clock";
 import { formatCount, formatUsd } from "../server/format";
 import { type UsageGroup, usageQuery } from "../server/queries";
-import { stackByDay } from "../server/usage-by-day";
+import { lastDays, stackByDay } from "../server/usage-by-day";
 import { QueryView } from "./query-view";
 import { StackedBars } from "./stacked-bars";
 
@@ -40,11 +39,5 @@ export function DailyChart({ daysAgo, by }: { daysAgo: number; by: UsageGroup })
         )}
       </QueryView>
     </Stack>
-  );
-}
-
-function lastDays(daysAgo: number): string[] {
-  return Array.from({ length: daysAgo + 1 }, (_, index) =>
-    new Date(serverNow() - (daysAgo - index) * 86_400_000).toISOString().slice(0, 10),
   );
 }

@@ -15,6 +15,7 @@ const PATHS = {
   person: "M12 11a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 21c0-4.5 3.5-7 8-7s8 2.5 8 7",
   pulse: "M2 12h4l3-8 5 16 3-8h5",
   threads: "M4 4h13v9H9l-4 3v-3H4zM20 9v9h-1v3l-4-3h-5",
+  timeline: "M3 6h8M13 6h4M3 12h4M9 12h12M3 18h10M15 18h6",
   usage: "M4 20V10M10 20V4M16 20v-7M21 20H3",
   wakes: "M12 4a6 6 0 0 1 6 6v4l2 3H4l2-3v-4a6 6 0 0 1 6-6zM10 20h4",
   warning: "M12 3 22 20H2zM12 10v4M12 17h.01",

@@ -15,7 +15,7 @@ export function Savings({ overview }: { overview: OverviewView }) {
   return (
     <section aria-label="Saved today">
       <Title order={2} size="h5" mb="xs">
-        Saved today
+        Saved today, estimate
       </Title>
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }} spacing="sm">
         <Stat label="Waiting while asleep" note="of the calls that ended today; it cost no token">

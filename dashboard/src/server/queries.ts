@@ -5,10 +5,11 @@ import type {
 import { type InfiniteData, infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 
 import { circadia, showTaggedAgent } from "./circadia";
-import { startOfDay } from "./clock";
+import { serverNow, startOfDay } from "./clock";
 import { fetchPages } from "./pages";
 import { referenceOf } from "./reference";
 import type { Topic } from "./refresh";
+import { joinLanes, type Range, windowOf } from "./timeline";
 
 /** A query's key begins with the topic whose events refresh it. */
 type Key = readonly [Topic, ...(string | number | undefined)[]];
@@ -64,6 +65,27 @@ export const usageQuery = (groupBy: readonly UsageGroup[], daysAgo = 0, filter: 
       return { ...pages[0]!, usage: pages.flatMap(({ usage }) => usage) };
     },
     refetchInterval: USAGE_MILLISECONDS * groupBy.length ** 3, // two groupings make a long answer
+  });
+};
+
+/** Pages of 100 agents that a timeline holds. */
+const MOST_TIMELINE_PAGES = 10;
+
+/** What agents did in a range that ends now; of one agent, or of up to `pages` hundreds. */
+export const timelineQuery = (range: Range, filter: { session?: string; agent?: string } = {}, pages = MOST_TIMELINE_PAGES) =>
+  query(["timeline", range, filter.session, filter.agent, pages], async ({ signal }) => {
+    const since = new Date(windowOf(range, serverNow()).since).toISOString();
+    const found = await fetchPages((after?: string) => circadia.showTimeline({ query: { since, after, ...filter }, signal }), pages);
+    return { lanes: joinLanes(found.flatMap(({ lanes }) => lanes)), isCut: found.at(-1)?.next != null };
+  });
+
+/** What the fleet did by quarter of an hour, since so many days before today. */
+export const timelineSumsQuery = (daysAgo: number) => {
+  const since = startOfDay(daysAgo);
+  return queryOptions({
+    queryKey: ["timeline", "sums", since] as const,
+    queryFn: async ({ signal }) => (await circadia.sumTimeline({ query: { since, group_by: "fleet" }, signal })).sums,
+    refetchInterval: HEALTH_MILLISECONDS * 3,
   });
 };
 

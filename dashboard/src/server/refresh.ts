@@ -7,7 +7,7 @@ import { referenceOf } from "./reference.ts";
 export type Topic =
   | "agent" | "agents" | "answers" | "banks" | "blocks" | "cluster" | "coordination" | "dreams" | "events" | "holds"
   | "inbox" | "me" | "memory" | "overview" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads"
-  | "tokens" | "usage" | "wakes"; // prettier-ignore
+  | "timeline" | "tokens" | "usage" | "wakes"; // prettier-ignore
 
 /** Longest pause before a refresh that has failed is repeated. */
 const LONGEST_PAUSE_MILLISECONDS = 10_000;
@@ -18,17 +18,17 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   session_created: ["sessions", "threads", ...ALL_OF_AGENT],
   session_closed: ["sessions", "threads", "holds", "inbox", ...ALL_OF_AGENT],
   session_stalled: ["sessions"],
-  agent_created: ALL_OF_AGENT,
+  agent_created: ["timeline", ...ALL_OF_AGENT],
   agent_changed: ALL_OF_AGENT,
-  agent_deleted: ["holds", "inbox", ...ALL_OF_AGENT],
+  agent_deleted: ["holds", "inbox", "timeline", ...ALL_OF_AGENT],
   token_rotated: ["agent"],
   access_granted: ["tokens"],
   access_revoked: ["tokens", "me"],
-  sleep_start: ALL_OF_AGENT,
-  sleep_stop: ALL_OF_AGENT,
-  held: ["holds", ...ALL_OF_AGENT],
-  admitted: ["holds", ...ALL_OF_AGENT],
-  dropped: ["holds", ...ALL_OF_AGENT],
+  sleep_start: ["timeline", ...ALL_OF_AGENT],
+  sleep_stop: ["timeline", ...ALL_OF_AGENT],
+  held: ["holds", "timeline", ...ALL_OF_AGENT],
+  admitted: ["holds", "timeline", ...ALL_OF_AGENT],
+  dropped: ["holds", "timeline", ...ALL_OF_AGENT],
   thread_created: ["threads"],
   thread_closed: ["threads"],
   participant_added: ["threads"],
@@ -36,8 +36,8 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   message: ["threads", "inbox"],
   direct_message: ["inbox"],
   delivery: ["inbox", "overview"],
-  wake: ["wakes", ...ALL_OF_AGENT],
-  pulse: ["pulses", "wakes", "inbox", ...ALL_OF_AGENT],
+  wake: ["wakes", "timeline", ...ALL_OF_AGENT],
+  pulse: ["pulses", "wakes", "inbox", "timeline", ...ALL_OF_AGENT],
   routine: ["schedule"],
   coordination: ["coordination", "schedule"],
   hook: [],

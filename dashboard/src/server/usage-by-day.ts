@@ -1,5 +1,7 @@
 import type { GroupUsage } from "@circadia/client";
 
+import { serverNow } from "./clock.ts";
+
 /** A bar of a chart, made of parts that have the same names and order in each bar. */
 export interface Bar {
   label: string;
@@ -27,4 +29,11 @@ export function stackByDay(lines: readonly GroupUsage[], days: readonly string[]
     const rest = { name: `${others.length} others`, value: others.reduce((sum, name) => sum + valueOf(name), 0) };
     return { label: day, parts: others.length > 0 ? [...parts, rest] : parts };
   });
+}
+
+/** Return the UTC days from so many days ago to today. */
+export function lastDays(daysAgo: number): string[] {
+  return Array.from({ length: daysAgo + 1 }, (_, index) =>
+    new Date(serverNow() - (daysAgo - index) * 86_400_000).toISOString().slice(0, 10),
+  );
 }

@@ -13,6 +13,7 @@ from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEve
 from circadia.records.bank import explain_invalid_bank_name
 from circadia.records.event import AgentCreation, AgentDeletion, AgentUpdate, EventData, EventType, TokenRotation
 from circadia.records.session import Session
+from circadia.records.span import end_state
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
@@ -159,7 +160,9 @@ class AgentRegistry:
 
     async def delete(self, tx: Tx, agent: Agent, *, by: str, reason: str = "deleted") -> None:
         """Delete the agent: end its held calls (GATE-49) and pulses, and keep its rows for the record."""
-        await tx.agents.save(replace(agent, enabled=False, deleted_at=self._clock.now()))
+        now = self._clock.now()
+        await tx.agents.save(replace(agent, enabled=False, deleted_at=now))
+        await tx.spans.add(end_state(agent, now))
         await self._deletion_listener(tx, agent)
         await self._record(tx, EventType.AGENT_DELETED, agent, AgentDeletion(reason=reason, by=by))
         self._signal_end(tx, agent, reason)

@@ -28,6 +28,7 @@ from circadia.api import (
     schedule,
     sleeping,
     status,
+    timeline,
     wakes,
 )
 from circadia.api.context import ApiContext, HoldRegistry
@@ -47,7 +48,7 @@ _ROUTERS: Final = (
     messages.inbox_router, messages.unhandled_router, pulses.router, alarms.router, schedule.router,
     schedule.coordination_router, wakes.stats_router, wakes.djinnbot_router, hooks.router, banks.router,
     episodes.router, episodes.search_router, banks.transfer_router, blocks.router, passes.router, dreams.router,
-    status.router, answers.router, events.router, fleet.usage_router,
+    status.router, answers.router, events.router, timeline.router, fleet.usage_router,
     fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
 )  # fmt: skip
 """In the order of the OpenAPI document."""

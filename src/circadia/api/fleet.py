@@ -1,6 +1,6 @@
 """The fleet: its overview and problems (UI-03), held calls, servers, providers, usage, and tokens of people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Final, cast
 
@@ -12,17 +12,15 @@ from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.bodies import Body, Instant
 from circadia.api.context import AgentFilter, Context, LongLimit, NextPage, SessionFilter, Who, noun_router
+from circadia.api.problems import find_problems
 from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import HoldId
 from circadia.memory.embedding.background import EMBEDDER_DOWN
 from circadia.records.agent import MAX_COUNT
 from circadia.records.call import UsageGroup
-from circadia.records.member import Member, MemberHolds, Role, find_conflicts
-from circadia.records.overview import Overview
+from circadia.records.member import MemberHolds, find_conflicts
 from circadia.records.principal import AccessRole
-from circadia.records.pulse import Pulse
 from circadia.records.session import build_reference
-from circadia.records.wake import FLEET
 from circadia.schemas.fleet import (
     ROLE,
     AccessTokenCreated,
@@ -39,6 +37,7 @@ from circadia.schemas.fleet import (
     OverviewView,
     PrincipalLink,
     PrincipalView,
+    ProblemView,
     UpstreamList,
     UpstreamView,
     UsageLine,
@@ -49,16 +48,9 @@ from circadia.sleeptime.engine.health import RED_BANK
 
 router = noun_router("overview")
 
-_CLAIMED_WITHIN: Final = timedelta(minutes=1)
-"""A pulse that nobody has claimed by then waits for a worker that has its launcher."""
-_MAX_UNCLAIMED: Final = 1_000
-_MAX_NAMED: Final = 3
 _ALERTS: Final = timedelta(days=1)
 _MAX_ALERTS: Final = 20
 _NANO: Final = 10**9
-FAILING_WINDOW: Final = timedelta(minutes=5)
-FAILING_SHARE: Final = 0.5
-"""An upstream of which so many of the last calls failed is called a problem."""
 
 
 @router.get("/overview")
@@ -74,12 +66,8 @@ async def show_overview(who: Who, context: Context) -> OverviewView:
         members = await tx.members.find_all(now)
         counts = await tx.overviews.count(now, own=context.member_id)
         tiers = await tx.calls.sum_by_group("tier", since=today)
-        recent = await tx.calls.sum_by_group("upstream", since=now - FAILING_WINDOW)
         alerts = await tx.alerts.find_recent(since=now - _ALERTS, limit=_MAX_ALERTS)
-        red_banks = len(await tx.alerts.find_alert_times(RED_BANK))
-        embedder_down = context.memory.embedding is not None and bool(await tx.alerts.find_alert_times(EMBEDDER_DOWN))
-        unclaimed = await tx.pulses.find_unclaimed(now, before=now - _CLAIMED_WITHIN, limit=_MAX_UNCLAIMED)
-        overdue = (await tx.due_work.find(now, fleet_rule=FLEET)).overdue_pulses
+        problems = await find_problems(tx, context, counts, members)
     _, held_here = context.holds.list_holds(limit=1)
     return OverviewView.of(
         counts,
@@ -87,47 +75,9 @@ async def show_overview(who: Who, context: Context) -> OverviewView:
         usage_today=[group_usage(tier) for tier in tiers],
         saved_usd_today=counts.saved_nanousd_today / _NANO,
         alerts=[AlertView.of(alert) for alert in alerts if alert.cause not in (RED_BANK, EMBEDDER_DOWN)],
-        problems=list(
-            _find_problems(counts, members, recent, red_banks, unclaimed, overdue=overdue, embedder_down=embedder_down)
-        ),
+        problems=[problem.text for problem in problems],
+        attention=[ProblemView.of(problem) for problem in problems],
     )
-
-
-def _find_problems(
-    counts: Overview, members: Sequence[Member], recent: Sequence[UsageGroup], red_banks: int,
-    unclaimed: Sequence[Pulse], *, overdue: bool, embedder_down: bool,
-) -> Iterator[str]:  # fmt: skip
-    if members and all(member.role is Role.GATEWAY for member in members):
-        yield "No worker runs, so pulses, passes and schedules wait. Start one: circadia serve --role worker"
-    else:
-        yield from _find_missing_launchers(unclaimed)
-    if overdue:
-        yield "A pulse runs longer than it may. Look at the pulses and at the launcher's program"
-    for upstream in recent:
-        if upstream.failed >= FAILING_SHARE * upstream.calls:
-            yield (
-                f"Upstream {upstream.key!r} fails: {upstream.failed} of {upstream.calls} calls in 5 minutes. "
-                "Look at the events of type upstream_error"
-            )
-    if red_banks:
-        yield f"Banks whose passes fall behind: {red_banks}. See why: circadia passes status"
-    if embedder_down:
-        yield "The embedder fails, so new texts are found by words alone. See why: circadia events --type alert"
-    if counts.dead_letters:
-        yield f"Messages that could not be delivered: {counts.dead_letters}. Requeue or handle them: circadia messages"
-
-
-def _find_missing_launchers(unclaimed: Sequence[Pulse]) -> Iterator[str]:
-    waiting: dict[str, list[str]] = {}
-    for pulse in unclaimed:
-        waiting.setdefault(pulse.launcher, []).append(pulse.agent)
-    for launcher, references in waiting.items():
-        agents = list(dict.fromkeys(references))
-        more = f" and {len(agents) - _MAX_NAMED} more" if len(agents) > _MAX_NAMED else ""
-        yield (
-            f"No worker has launcher {launcher!r}, so pulses wait: {', '.join(agents[:_MAX_NAMED])}{more}. Start one "
-            "whose configuration has it, or change the agent's launcher"
-        )
 
 
 hold_router = noun_router("holds")

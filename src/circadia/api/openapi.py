@@ -49,6 +49,7 @@ _NOUNS: Final = {
     "calls": "Streamed answers that are kept after a broken connection.",
     "approvals": "Calls that wait for a person's approval.",
     "events": "The event log.",
+    "timeline": "What agents did, and when.",
     "usage": "Totals of model calls.",
     "cluster": "Servers on the same database.",
     "overview": "State of the fleet, and what is not well.",

@@ -47,6 +47,7 @@ from circadia.schemas.sessions import (
     ThreadList,
     ThreadView,
 )
+from circadia.schemas.timeline import Timeline, TimelineSums
 
 
 class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, SleeptimeCalls):
@@ -303,6 +304,52 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
         async with aclosing(self._http.follow(EventView, "events", "stream", after=after, query=query)) as followed:
             async for event in followed:
                 yield event
+
+    async def show_timeline(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Timeline:
+        """Return a page of what agents did, by default on this UTC day; `after` is the `next` of the page before."""
+        query = {
+            "since": since, "until": until, "session": session, "agent": agent, "after": after, "limit": limit,
+        }  # fmt: skip
+        return await self._http.fetch(Timeline, "GET", "timeline", query=query)
+
+    async def export_timeline(
+        self,
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> AsyncGenerator[bytes]:
+        """Yield such a page as CSV, in chunks of any size."""
+        query = {
+            "since": since, "until": until, "session": session, "agent": agent, "after": after, "limit": limit,
+        }  # fmt: skip
+        async with aclosing(self._http.chunks("timeline.csv", query=query)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def sum_timeline(
+        self,
+        group_by: Literal["session", "fleet"] = "session",
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        session: str | None = None,
+    ) -> TimelineSums:
+        """Return a page of what agents did by quarter of an hour; `since` of the next page is its `next`."""
+        query = {"group_by": group_by, "since": since, "until": until, "session": session}
+        return await self._http.fetch(TimelineSums, "GET", "timeline", "sums", query=query)
 
     async def usage(
         self,

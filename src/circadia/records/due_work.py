@@ -30,6 +30,8 @@ class DueWork:
     """Banks to check for a due pass."""
     expired: bool
     """Episodes whose time has passed."""
+    spans: bool
+    """Spans that are not in the sums."""
     events: bool
     """Committed events without a number."""
     last_event: int

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
+from circadia.ids import PassId
 from circadia.records.wake import Decision
 
 
@@ -30,6 +32,52 @@ class Overview:
     """Input tokens that sleep-time work spared hot calls."""
     saved_nanousd_today: int
     saved_seconds_today: float
+
+
+class ProblemKind(StrEnum):
+    """What needs a person."""
+
+    SERVER = "server"
+    LAUNCHER = "launcher"
+    PULSE = "pulse"
+    UPSTREAM = "upstream"
+    BANKS = "banks"
+    EMBEDDER = "embedder"
+    BUDGET = "budget"
+    CIRCUIT = "circuit"
+    DEAD_LETTERS = "dead_letters"
+    PROPOSALS = "proposals"
+    HOLDS = "holds"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownProblem:
+    """Something that needs a person, with the one act that helps."""
+
+    kind: ProblemKind
+    text: str
+    """What it is, and what to do."""
+    subject: str = ""
+    """Reference of the agent, or name of the provider or bank; empty for the fleet."""
+    figure: float | None = None
+    limit: float | None = None
+    unit: str = ""
+    """What the figure counts."""
+    since: datetime | None = None
+    act: str = ""
+    """Words for a link."""
+    page: str = ""
+    """Page of the dashboard where the act is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StagedPass:
+    """A pass whose proposals wait for a person."""
+
+    pass_id: PassId
+    bank: str
+    changes: int
+    since: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

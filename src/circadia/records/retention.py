@@ -20,6 +20,8 @@ class RetentionKind(StrEnum):
     PROVIDER_IDS = "provider_ids"
     ALERTS = "alerts"
     HOOK_DELIVERIES = "hook_deliveries"
+    SPANS = "spans"
+    SPAN_SUMS = "span_sums"
     DELIVERIES = "deliveries"
     """Deliveries to agents that were deleted."""
     MESSAGES = "messages"

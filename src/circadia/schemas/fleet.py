@@ -6,6 +6,7 @@ from typing import Final, Literal
 from pydantic import AliasChoices, Field
 
 from circadia.records.member import Role
+from circadia.records.overview import ProblemKind
 from circadia.records.principal import AccessRole
 from circadia.records.wake import Decision
 from circadia.schemas.view import View
@@ -145,6 +146,20 @@ class AlertView(View):
     at: datetime = Field(description="Time of the alert.")
 
 
+class ProblemView(View):
+    """Something that needs a person."""
+
+    kind: ProblemKind = Field(description="What it is about.", examples=["budget"])
+    text: str = Field(description="What it is, and what to do.")
+    subject: str = Field(description="Agent, provider or bank; empty for the fleet.", examples=["support-bot"])
+    figure: float | None = Field(description="How much it is.", examples=[408000])
+    limit: float | None = Field(description="Limit of the figure, if it has one.", examples=[400000])
+    unit: str = Field(description="What the figure counts.", examples=["tokens"])
+    since: datetime | None = Field(description="Since when, if that is known.")
+    act: str = Field(description="The act that helps, in words.", examples=["Raise it"])
+    page: str = Field(description="Page of the dashboard where the act is.", examples=["/agents/support-bot"])
+
+
 class OverviewView(View):
     """The fleet at a glance. A day is in UTC."""
 
@@ -164,6 +179,7 @@ class OverviewView(View):
     saved_seconds_today: float = Field(description="Time that hot calls did not take today, where it is known.")
     alerts: list[AlertView] = Field(description="Alerts of the last 24 hours, newest first, up to 20.")
     problems: list[str] = Field(description="What is not well now, each with what to do; empty if all is well.")
+    attention: list[ProblemView] = Field(description="The same, each with its figure, limit, time and act.")
 
 
 ROLE: Final = "An `operator` may do everything; a `viewer` sees everything and changes nothing."

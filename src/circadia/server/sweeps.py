@@ -18,6 +18,7 @@ from circadia.records.retention import RetentionKind
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import SPANS_KEY
 
 _logger = logging.getLogger(__name__)
 
@@ -25,6 +26,10 @@ STALLS_SECONDS = 5.0
 INDEXED_AT_ONCE = 50
 """Messages per indexing transaction, so that nobody waits for it."""
 INDEXING_SECONDS = 0.5
+SUMMED_AT_ONCE = 5_000
+"""Spans per transaction, so that nobody waits for it."""
+LONGEST_SUMS = timedelta(days=366)
+"""How far back sums begin if events are kept forever."""
 RETIRED_AT_ONCE = 500
 EXPIRE_EVERY_SECONDS = 60.0
 RETIRE_EVERY_SECONDS = 3600.0
@@ -58,10 +63,12 @@ class Sweeps:
         self._stalls_at = 0.0
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
+        events_days = settings.retention.events_days
+        self._sums_kept = LONGEST_SUMS if events_days is None else timedelta(days=events_days)
         self._retire_at = self._forget_at = self._expire_at = 0.0
         self._forget_after = ""
         self._leading = (
-            self._release_leases, self._report_stalls, self._index_messages, self._retire_deliveries,
+            self._release_leases, self._report_stalls, self._index_messages, self._sum_spans, self._retire_deliveries,
             RetentionSweep(clock, store, settings).sweep, self._forget_episodes,
             self._forget_expired_episodes, self._expire_leftovers,
         )  # fmt: skip
@@ -98,6 +105,14 @@ class Sweeps:
         while done == INDEXED_AT_ONCE and self._clock.monotonic() < until:
             async with self._store.begin_write() as tx:
                 done = await tx.messages.index_next(limit=INDEXED_AT_ONCE)
+
+    async def _sum_spans(self) -> None:
+        """Add ended spans to the sums of their quarters of an hour (UI-15)."""
+        done = SUMMED_AT_ONCE if (await self._due.look()).spans else 0
+        while done == SUMMED_AT_ONCE:
+            async with self._store.begin_write(SPANS_KEY) as tx:
+                kept = self._clock.now() - self._sums_kept
+                done = await tx.spans.sum_up(limit=SUMMED_AT_ONCE, not_before=kept)
 
     async def _retire_deliveries(self) -> None:
         """Delete old handled deliveries: a batch each second until none is left, then hourly (WAKE-33)."""
@@ -246,6 +261,8 @@ def list_ages(settings: Settings) -> Mapping[RetentionKind, timedelta | None]:
         RetentionKind.PROVIDER_IDS: of(kept.provider_ids_days),
         RetentionKind.ALERTS: of(kept.events_days),
         RetentionKind.HOOK_DELIVERIES: of(kept.wakes_days),
+        RetentionKind.SPANS: of(kept.events_days),
+        RetentionKind.SPAN_SUMS: of(kept.events_days),
         RetentionKind.DELIVERIES: of(kept.messages_days),
         RetentionKind.MESSAGES: of(kept.messages_days),
         RetentionKind.THREADS: of(kept.messages_days),

@@ -41,6 +41,8 @@ FLEET_KEY = LockKey(LockRank.FLEET, "")
 """Key of the limits that hold for all agents together; taken only where such a limit is set."""
 RETENTION_KEY = LockKey(LockRank.CHORE, "retention")
 """Key of deletions by age: one block at a time deletes."""
+SPANS_KEY = LockKey(LockRank.CHORE, "spans")
+"""Key of the sums of spans: one block at a time adds some."""
 ALERTS_KEY = LockKey(LockRank.CHORE, "alerts")
 """Key of the record of alerts."""
 MEMBERS_KEY = LockKey(LockRank.CHORE, "members")

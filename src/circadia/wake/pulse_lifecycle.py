@@ -12,6 +12,7 @@ from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import EventType, PulseChange
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
+from circadia.records.span import Span, SpanKind
 from circadia.records.wake import Wake
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -128,14 +129,17 @@ class PulseLifecycle:
             ran = seconds_between(pulse.started_at, min(now, ran_until or now))
             new_row = replace(new_row, run_seconds=pulse.run_seconds + ran)
         new_row = await self._save(tx, new_row, pulse)
+        session, _, name = new_row.agent.rpartition(":")
+        session = session or "default"
+        if to is PulseStatus.PENDING or not PULSE_MOVES[to]:
+            await _add_span(tx, session, name, pulse, new_row, now)
         released = 0
         if to is PulseStatus.RUNNING:
             await tx.wakes.charge_reserved(pulse.id)
         elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:
             released = await tx.wakes.release_reserved(pulse.id)
         self._track_running(tx, new_row)
-        session, _, name = new_row.agent.rpartition(":")
-        await self._record_event(tx, session or "default", name, new_row, released)
+        await self._record_event(tx, session, name, new_row, released)
         return new_row
 
     async def resume(
@@ -206,6 +210,18 @@ class PulseLifecycle:
             await self._events.record(tx, EventType.PULSE, data, session=session, agent=name, at=now)
         payload = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
         self._events.signal(tx, "pulse", pulse.id, payload)
+
+
+async def _add_span(tx: Tx, session: str, name: str, attempt: Pulse, new_row: Pulse, now: datetime) -> None:
+    """Write the span of an attempt that has ended; a gate's is the agent's time awake."""
+    if attempt.started_at is None or attempt.kind is PulseKind.GATE:
+        return
+    span = Span(
+        agent_id=attempt.agent_id, session=session, agent=name, kind=SpanKind.PULSE,
+        started_at=min(attempt.started_at, now), ended_at=now, by=attempt.by, reason=attempt.reason,
+        outcome=new_row.status.value if new_row.ended_at else PulseStatus.INTERRUPTED.value, ref=attempt.id,
+    )  # fmt: skip
+    await tx.spans.add(span)
 
 
 async def find_launched_run(tx: Tx, agent_id: AgentId, *, status: PulseStatus = PulseStatus.RUNNING) -> Pulse | None:

@@ -12,6 +12,7 @@ from circadia.records.coordination import RESIDENT
 from circadia.records.event import AlarmState, EventType, SleepChange
 from circadia.records.message import Delivery
 from circadia.records.pulse import Pulse, PulseKind, PulseStatus
+from circadia.records.span import end_state
 from circadia.records.wake import Wake
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -66,6 +67,7 @@ class SleepChanges:
         now = self._clock.now()
         changed = replace(agent, asleep=asleep, generation=agent.generation + 1, since=now, cause=cause, actor=actor)
         await tx.agents.save_sleep_state(changed, from_generation=agent.generation)
+        await tx.spans.add(end_state(agent, now))
         if asleep and self.close_gate is not None:
             await self.close_gate(tx, changed)
         if agent.asked_for(OwnWake.ALARM, OwnWake.EVENT):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Final
 
 from circadia.agents.chains import NOWHERE, ChainPosition
 from circadia.clock import Clock
@@ -9,12 +10,14 @@ from circadia.ids import AgentId, IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
 from circadia.records.event import EventType, WakeVerdict
 from circadia.records.message import Message, Priority
+from circadia.records.span import Span, SpanKind
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 
 UNDECIDED = "its agent fell asleep without having seen this"
 """Detail of a request that the worker decides at once."""
+_MARKS: Final = {Decision.ADMITTED: SpanKind.WAKE, Decision.REFUSED: SpanKind.REFUSAL}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,5 +118,13 @@ class WakeRows:
             overridden_by=wake.overridden_by,
         )
         await self._events.record(tx, EventType.WAKE, data, session=target.session, agent=target.name)
+        kind = _MARKS.get(wake.decision)
+        if kind is not None:
+            now = self._clock.now()
+            mark = Span(
+                agent_id=target.id, session=target.session, agent=target.name, kind=kind, started_at=now, ended_at=now,
+                by=wake.sender, reason=wake.reason, outcome=wake.rule or "", ref=wake.id,
+            )  # fmt: skip
+            await tx.spans.add(mark)
         payload = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
         self._events.signal(tx, "wake", target.id, payload)

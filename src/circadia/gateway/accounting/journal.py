@@ -1,4 +1,4 @@
-"""Writes gate events, usage and conversations in the background, in ordered batches."""
+"""Writes gate events, spans of held calls, usage and conversations in the background, in ordered batches."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -9,6 +9,7 @@ from circadia.records.agent import Agent
 from circadia.records.call import Call
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventData, EventType
+from circadia.records.span import Span
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 
@@ -16,8 +17,8 @@ BOUND: Final = 200_000
 """Lines kept while the database is unavailable; about 100 MB."""
 _BATCH: Final = 2_000
 
-Line = Event | Call | Conversation
-LINES: Final = (Event, Call, Conversation)
+Line = Event | Call | Conversation | Span
+LINES: Final = (Event, Call, Conversation, Span)
 
 
 class Journal(WriteBehindQueue[Line]):
@@ -52,6 +53,9 @@ class Journal(WriteBehindQueue[Line]):
             events = [line for line in batch if isinstance(line, Event)]
             calls = [line for line in batch if isinstance(line, Call)]
             conversations = [line for line in batch if isinstance(line, Conversation)]
+            for span in batch:
+                if isinstance(span, Span):
+                    await tx.spans.add(span)
             if events:
                 await self._events.write(tx, events)
             if calls:

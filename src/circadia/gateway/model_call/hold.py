@@ -35,6 +35,7 @@ from circadia.ids import AgentId, ApprovalId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import CallDrop, CallHold, CallRelease, EventType, HeldCallData
+from circadia.records.span import Span, SpanKind
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
@@ -312,7 +313,7 @@ class Gate:
             release = CallRelease(
                 hold=call.id, door=call.door, what=call.what, waited_seconds=waited, generation=generation
             )  # fmt: skip
-            self._record(call, EventType.ADMITTED, release)
+            self._record_end(call, EventType.ADMITTED, release)
             self._give_place_back(call)
         if not blocks_later_calls:
             self.leave_line(call)
@@ -334,7 +335,7 @@ class Gate:
             drop = CallDrop(hold=call.id, door=call.door, what=call.what, waited_seconds=waited, reason=reason)
             if call.dropped_by is not None:
                 drop = drop.model_copy(update={"by": call.dropped_by})
-            self._record(call, EventType.DROPPED, drop)
+            self._record_end(call, EventType.DROPPED, drop)
             if isinstance(error, asyncio.CancelledError) and call.retry_key is not None:
                 key = call.line, call.retry_key
                 mark = _Mark(call.number, call.since, call.began, call.id, self._clock.monotonic())
@@ -397,6 +398,15 @@ class Gate:
 
     def _record(self, call: GateCall, kind: EventType, data: HeldCallData) -> None:
         self._journal.event(kind, data, session=call.agent.session, agent=call.agent.name)
+
+    def _record_end(self, call: GateCall, kind: EventType, data: HeldCallData) -> None:
+        self._record(call, kind, data)
+        agent, now = call.agent, self._clock.now()
+        span = Span(
+            agent_id=agent.id, session=agent.session, agent=agent.name, kind=SpanKind.HELD,
+            started_at=min(call.since, now), ended_at=now, reason=call.what, outcome=kind.value, ref=call.id,
+        )  # fmt: skip
+        self._journal.put(span)
 
     def _give_place_back(self, call: GateCall) -> None:
         if call.has_place:

@@ -188,7 +188,9 @@ _SELECT_ID = Statement(
         agents.c.deleted_at.is_(None),
     )
 )
-_BY_PAST_NAME = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.created_at.desc()).limit(3)
+_BY_PAST_NAME = (
+    _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.created_at.desc()).limit(bindparam("most"))
+)
 _SELECT_BY_PAST_NAME = Statement(_BY_PAST_NAME, read=_read_agent)
 _SELECT_BY_PAST_NAME_IN = Statement(_BY_PAST_NAME.where(sessions.c.name == bindparam("session")), read=_read_agent)
 _SELECT_BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")), read=_read_agent)
@@ -275,10 +277,11 @@ class Agents(Noun):
         """Return those that have another sleep generation than the given one, or are disabled or deleted."""
         return await self._all(_SELECT_MOVED, {"known": orjson.dumps(known).decode()})
 
-    async def find_by_past_name(self, session: str | None, name: str) -> Sequence[Agent]:
+    async def find_by_past_name(self, session: str | None, name: str, *, limit: int = 3) -> Sequence[Agent]:
         """Return the newest few agents, deleted ones too, with this present or past name in a session of that name."""
         statement = _SELECT_BY_PAST_NAME if session is None else _SELECT_BY_PAST_NAME_IN
-        return await self._all(statement, {"name": name} if session is None else {"session": session, "name": name})
+        values: dict[str, object] = {"name": name, "most": limit}
+        return await self._all(statement, values if session is None else {**values, "session": session})
 
     async def get_by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, even if disabled."""

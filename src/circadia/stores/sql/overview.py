@@ -44,6 +44,7 @@ from circadia.stores.sql.pulses import IS_OVERDUE
 from circadia.stores.sql.row_mapping import build_reader
 from circadia.stores.sql.schema import agents, delivery_counts, events, messages, number_of, pulses, routines, wakes
 from circadia.stores.sql.sleep_tables import benefits, due_checks, passes
+from circadia.stores.sql.spans import HAS_UNSUMMED
 from circadia.stores.sql.statement import Statement
 
 _PULSING: Final = (PulseStatus.STARTING.value, PulseStatus.RUNNING.value)
@@ -143,6 +144,7 @@ _DUE = Statement(
         exists().where(IS_NEW).select_from(messages).label("messages"),
         or_(exists().select_from(due_checks), exists().where(IS_TIME)).label("checks"),
         exists().where(HAS_EXPIRED_EPISODE).label("expired"),
+        HAS_UNSUMMED.label("spans"),
         _HAS_UNNUMBERED.label("events"),
         _LAST_EVENT.label("last_event"),
         _SERVER_START[connection.dialect.name].label("server_start"),

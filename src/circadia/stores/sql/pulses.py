@@ -147,6 +147,17 @@ class Pulses(Noun):
             open_pulses = self._open[agent_id] = {pulse.id: pulse for pulse in map(_read_pulse, rows)}
         return sorted(open_pulses.values(), key=lambda pulse: (pulse.created_at, pulse.id))
 
+    async def find_running(self, agent_ids: Collection[AgentId]) -> Sequence[Pulse]:
+        """Return the open pulses of these agents that have begun, except for gates, oldest first."""
+        rows = select(pulses).where(
+            _IS_OPEN,
+            pulses.c.agent_id.in_(agent_ids),
+            pulses.c.started_at.is_not(None),
+            pulses.c.kind != PulseKind.GATE.value,
+        )
+        found = await self._select(rows, _read_pulse) if agent_ids else ()
+        return sorted(found, key=lambda pulse: (pulse.created_at, pulse.id))
+
     async def find_busy_agents(self) -> Collection[AgentId]:
         """Return the agents with a pulse that has not ended."""
         rows = await self._all(_SELECT_BUSY_AGENTS)

@@ -59,6 +59,7 @@ from circadia.stores.sql.schema import (
     wakes,
 )
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls
+from circadia.stores.sql.spans import span_sums, spans
 from circadia.stores.sql.usage_days import usage_days
 
 KEPT_VERSIONS: Final = 50
@@ -185,6 +186,8 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     RetentionKind.HOOK_DELIVERIES: ExpiringRows(
         at=hook_deliveries.c.at, keys=[hook_deliveries.c.hook, hook_deliveries.c.delivery_id]
     ),
+    RetentionKind.SPANS: ExpiringRows(at=spans.c.ended_at, keys=[spans.c.number]),
+    RetentionKind.SPAN_SUMS: ExpiringRows(at=span_sums.c.at, keys=[*span_sums.primary_key]),
     RetentionKind.DELIVERIES: ExpiringRows(
         at=agents.c.deleted_at,
         keys=[deliveries.c.agent_id, deliveries.c.message_id],

@@ -116,6 +116,8 @@ Index("agents_session", agents.c.session_id)  # for the foreign key, when a sess
 Index("agents_deleted", agents.c.deleted_at, **only("deleted_at IS NOT NULL"))
 Index("agents_awake", agents.c.session_id, **only("deleted_at IS NULL AND NOT asleep"))
 Index("agents_token", agents.c.token_hash, unique=True, **only("deleted_at IS NULL"))
+HAS_BUDGET = " OR ".join(f"policy ->> 'max_{what}_per_day' IS NOT NULL" for what in ("calls", "tokens", "usd"))
+Index("agents_budgeted", agents.c.id, **only(f"deleted_at IS NULL AND ({HAS_BUDGET})"))
 _BANK = text("(policy ->> 'bank')")
 Index("agents_bank", _BANK, agents.c.created_at, agents.c.id, **only("deleted_at IS NULL AND enabled"))
 Index("agents_bank_awake", _BANK, agents.c.id, **only("deleted_at IS NULL AND enabled AND NOT asleep"))

@@ -27,6 +27,7 @@ from circadia.stores.sql.hooks import HookDeliveries, Hooks
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
+from circadia.stores.sql.needs import Needs
 from circadia.stores.sql.notes import Notes
 from circadia.stores.sql.overview import DueWorks, Overviews
 from circadia.stores.sql.passes import Passes
@@ -40,6 +41,7 @@ from circadia.stores.sql.schema import metadata
 from circadia.stores.sql.sessions import Sessions
 from circadia.stores.sql.sleep_calls import Benefits, SleepCalls
 from circadia.stores.sql.sleep_states import SleepStates
+from circadia.stores.sql.spans import Spans
 from circadia.stores.sql.threads import Threads
 from circadia.stores.sql.wakes import Wakes
 
@@ -81,6 +83,7 @@ class Tx:
     access_tokens = _Noun(AccessTokens)
     dream_jobs = _Noun(DreamJobs)
     overviews = _Noun(Overviews)
+    needs = _Noun(Needs)
     cursors = _Noun(Cursors)
     conversations = _Noun(Conversations)
     wakes = _Noun(Wakes)
@@ -89,6 +92,7 @@ class Tx:
     event_waits = _Noun(EventWaits)
     hooks = _Noun(Hooks)
     hook_deliveries = _Noun(HookDeliveries)
+    spans = _Noun(Spans)
     episodes = _Noun(Episodes)
     forgotten_episodes = _Noun(ForgottenEpisodes)
     notes = _Noun(Notes)
