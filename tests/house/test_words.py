@@ -14,7 +14,7 @@ PLAIN_WORDS = frozenset({
     "ack", "answerable", "blocker", "circadia", "client", "clock", "closing", "cost", "count", "creation",
     "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first",
     "gap", "group", "head", "held", "imported", "join", "letter", "lifecycle", "link", "lookup",
-    "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "pair",
+    "manual", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "pair",
     "pending", "post", "question", "reason", "recent", "recurring", "release", "restoration", "rotation", "row", "rule",
     "run", "same", "searchable", "send", "sent", "server", "sleeping", "sleeptime", "source",
     "span", "spec", "spend", "stale", "stall", "stored", "suspension", "switch", "test", "tested", "time",

@@ -47,6 +47,9 @@ _NOUNS: Final = {
     "holds": "Calls held at the gateway.",
     "events": "The event log.",
     "usage": "Totals of model calls.",
+    "calls": "Model calls one by one.",
+    "search": "Search by name and id.",
+    "config": "The configuration in force.",
     "cluster": "Servers on the same database.",
     "overview": "State of the fleet, and what is not well.",
     "tokens": "Tokens of people, and who the caller is.",
@@ -62,6 +65,7 @@ _PATH_PARAMETERS: Final = {
     "root": "Id of the first wake, pulse or message.",
     "pulse": "Id of the pulse.",
     "hold": "Id of the hold.",
+    "call": "Id of the call, or of the hold while it is held.",
     "key": "Name of the setting.",
     "bank": "Name of the bank, or a template of the agent's policy.",
     "episode": "Id of the episode.",
@@ -100,7 +104,7 @@ _BOUNDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
 """What Pydantic leaves of the bounds of a number that is a union."""
 _LISTS: Final = {"group_by"}
 """Queries whose values are separated by commas."""
-_FILTERS: Final = {"session", "agent", "sender"}
+_FILTERS: Final = {"session", "agent", "sender", "bank"}
 """Queries whose names must exist."""
 
 

@@ -20,6 +20,7 @@ from circadia.caches import BoundedDict
 from circadia.clock import Clock
 from circadia.errors import CallDropped, CircadiaError, NotFound, StillAsleep, TargetGone
 from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.dialects.base import ModelRequest
 from circadia.gateway.hold.bodies import WOKEN_WAIT_SECONDS, BodySpool, CallBody, SpooledBody
 from circadia.gateway.hold.places import HoldPlaces, Pace, PacePermit
 from circadia.gateway.hold.reply import Alarm, Phase, Reply, Ticker
@@ -80,6 +81,12 @@ class HoldView:
     phase: str
     """`silent`, or `opened` once a 200 and keep-alives were sent."""
     bytes: int
+    to: str = ""
+    """The provider or MCP server."""
+    model: str = ""
+    streamed: bool = False
+    turn: bool = False
+    """Whether its last message came from the user."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -101,6 +108,8 @@ class GateCall:
     """Equal for a call and its retries in the same line; None if they cannot be known."""
     in_pulse: bool = False
     """Whether the caller's token is that of a pulse."""
+    request: ModelRequest | None = None
+    """What a model call asks for."""
 
     line: tuple[AgentId, str] = field(init=False)
     number: int = -1
@@ -401,6 +410,10 @@ class Gate:
             "list the held calls again, and ask the server that holds it"
         )
 
+    def find_hold(self, hold: HoldId) -> HoldView | None:
+        """Return a call that this server holds."""
+        return next((self._view(call) for call in self._holds if call.id == hold), None)
+
     def _view(self, call: GateCall) -> HoldView:
         return HoldView(
             id=call.id,
@@ -413,6 +426,10 @@ class Gate:
             waited_seconds=round(self._clock.monotonic() - call.began, 3),
             phase="silent" if call.reply.phase is Phase.SILENT else "opened",
             bytes=call.spooled.size,
+            to=call.to,
+            model=(call.request and call.request.model) or "",
+            streamed=call.request is not None and call.request.streamed,
+            turn=call.request is not None and call.request.turn,
         )
 
 

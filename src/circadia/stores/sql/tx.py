@@ -24,6 +24,7 @@ from circadia.stores.sql.events import Cursors, Events
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
+from circadia.stores.sql.name_search import NameSearch
 from circadia.stores.sql.notes import Notes
 from circadia.stores.sql.overview import DueWorks, Overviews
 from circadia.stores.sql.passes import Passes
@@ -75,6 +76,7 @@ class Tx:
     retention = _Noun(Retention)
     alerts = _Noun(Alerts)
     access_tokens = _Noun(AccessTokens)
+    names = _Noun(NameSearch)
     dream_jobs = _Noun(DreamJobs)
     overviews = _Noun(Overviews)
     cursors = _Noun(Cursors)
