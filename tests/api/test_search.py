@@ -32,7 +32,7 @@ async def test_things_are_found_by_the_beginning_of_their_name_or_id_and_by_a_pa
     sent = await service.ok("POST", "/messages", {"to": "co-writer", "content": "please start"}, token=token)
     wake = await service.ok("POST", "/wakes", {"to": "writer", "reason": "blocker"})
     for identity, match in (
-        (sent["message"], {"kind": "message", "name": "writer", "session": "default", "about": "please start"}),
+        (sent["message"], {"kind": "message", "name": "writer", "about": "please start", "place": sent["message"]}),
         (wake["wake"], {"kind": "wake", "name": "writer", "session": None, "place": wake["root"]}),
         (thread["id"], {"kind": "thread", "name": "writ 7", "session": "default", "about": "open"}),
     ):

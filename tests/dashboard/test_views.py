@@ -62,6 +62,7 @@ async def test_one_search_finds_things_of_the_server_pages_and_acts_by_name(site
         await expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Search and act")
     async with site.open("/agents", viewport=NARROW) as page:
         await page.get_by_role("button", name="Search and act").click()
+        await expect(page.get_by_role("combobox", name="Name, id, page or act")).to_be_focused()
         await page.keyboard.type("add an")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("dialog", name="Add an agent")).to_be_visible()

@@ -67,7 +67,7 @@ export function choicesOf(match: SearchMatchView): Choice[] {
     case "bank":
       return [{ ...base, address: `/banks/${encodeURIComponent(name)}` }];
     case "message":
-      return [{ ...base, name: `from ${name}`, address: `/threads/${encodeURIComponent(session ?? "default")}/${match.place}` }];
+      return [{ ...base, name: `from ${name}`, address: `/chains/${match.place}` }];
     case "wake":
       return [{ ...base, name: `of ${name}`, address: `/wakes?wake=${id}` }];
     case "pass":

@@ -72,11 +72,12 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         onKeyDown={onKeyDown}
         data-autofocus
         role="combobox"
-        aria-expanded
-        aria-controls="palette-choices"
+        aria-expanded={choices.length > 0}
+        aria-controls={choices.length > 0 ? "palette-choices" : undefined}
         aria-activedescendant={choices[chosen] && `palette-${chosen}`}
         autoComplete="off"
       />
+      {choices.length > 0 && (
       <div id="palette-choices" role="listbox" aria-label="Choices" ref={list} className="palette-list" tabIndex={0}>
         {choices.map((choice, index) => (
           <UnstyledButton
@@ -101,6 +102,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           </UnstyledButton>
         ))}
       </div>
+      )}
       <Text size="xs" c="dimmed" role="status" mt="xs">
         {found.isError ? `Only pages and acts: ${found.error.message}` : choices.length === 0 ? "Nothing has this name." : "↑ ↓ to choose, Enter to open, Esc to leave"}
       </Text>

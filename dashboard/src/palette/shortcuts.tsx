@@ -15,7 +15,7 @@ export function Shortcuts() {
   const [opened, setOpened] = useState<"palette" | "keys">();
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      const isTyping = event.target instanceof HTMLElement && event.target.matches("input, textarea, select, [contenteditable]");
+      const isTyping = event.target instanceof HTMLElement && event.target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
       const isCommand = (event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k";
       if (isCommand || (!isTyping && event.key === "/" && !event.ctrlKey && !event.metaKey)) setOpened("palette");
       else if (!isTyping && event.key === "?") setOpened("keys");

@@ -44,13 +44,15 @@ export function useTypedPart(name: string): [string, (text: string) => void, str
     own.current = kept;
     setTyped(kept);
   }, [kept]);
+  const latest = useRef(setParts);
+  latest.current = setParts;
   useEffect(() => {
     if (typed === kept) return undefined;
     const timer = setTimeout(() => {
       own.current = typed;
-      setParts({ [name]: typed }, { replace: true });
+      latest.current({ [name]: typed }, { replace: true });
     }, TYPING_MILLISECONDS);
     return () => clearTimeout(timer);
-  });
+  }, [typed, kept, name]);
   return [typed, setTyped, kept];
 }

@@ -25,4 +25,4 @@ class SearchMatch:
     about: str
     """Description, status, or the beginning of the text."""
     place: str | None
-    """Where it is: the thread of a message, the root of a wake's chain."""
+    """Root of the chain that a message or a wake is in."""

@@ -15,7 +15,7 @@ class SearchMatchView(View):
     name: str = Field(description="Name; of a message its sender, of a wake its agent.", examples=["writer"])
     session: str | None = Field(description="Name of its session, where it has one.", examples=["default"])
     about: str = Field(description="Description, status, or the beginning of its text.")
-    place: str | None = Field(description="Thread of a message, root of a wake's chain; else null.")
+    place: str | None = Field(description="Root of the chain of a message or wake; else null.")
 
 
 class SearchResult(View):

@@ -73,7 +73,7 @@ _SOURCES: Final = (
         SearchKind.MESSAGE,
         _rows(
             messages.c.id, messages.c.sender, _SESSION_OF_MESSAGE, func.substr(messages.c.content, 1, _ABOUT),
-            messages.c.thread_id,
+            func.coalesce(messages.c.root_id, messages.c.id),
         ),
         messages.c.id, None,
     ),
