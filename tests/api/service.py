@@ -65,6 +65,10 @@ class FakeHolds:
                 return view
         raise NotFound(f"no call {hold!r}")
 
+    def find_hold(self, hold: HoldId) -> HoldView | None:
+        """Return the call that is held under this id."""
+        return next((view for view in self.views if view.id == hold), None)
+
     def count_held(self, agent_id: AgentId) -> int:
         """Return how many of them are the agent's."""
         return sum(view.agent_id == agent_id for view in self.views)

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from circadia.errors import InvalidRequest
-from circadia.records.call import AgentSpend, Call, CallStatus, UsageGroup
+from circadia.ids import AnswerId, CallId
+from circadia.records.call import AgentSpend, Call, CallFilter, CallPage, CallStatus, CallText, UsageGroup
 from circadia.records.pulse import PulseStatus
 from circadia.records.session import build_reference
 from circadia.stores.base import Store
@@ -291,3 +292,79 @@ def sums(lines: Sequence[Call], by: Sequence[str]) -> dict[tuple[str, ...], tupl
         calls, tokens, unpriced = groups.get(keys, (0, 0, 0))
         groups[keys] = (calls + 1, tokens + (line.input_tokens or 0), unpriced + (line.cost_nanousd is None))
     return groups
+
+
+def ids(page: CallPage) -> list[str]:
+    return [each.id for each in page.calls]
+
+
+@pytest.mark.spec("UI-17")
+async def test_calls_are_listed_newest_first_by_each_filter_page_by_page(store: Store) -> None:
+    made = [
+        replace(call("c1", by=ADA), model="a", upstream="x", end_user="u", conversation="v"),
+        replace(call("c2", by=BOB), at=at(1), tier="ready", status=CallStatus.FAILED),
+        replace(call("c3", by=ADA), at=at(1), status=CallStatus.RESERVED),
+        replace(call("c4", by=ADA), at=at(2), stop_reason="length", retries=2, memory="[]", answer_id=AnswerId("n")),
+    ]
+    await keep(store, *made)
+    async with store.begin_read() as tx:
+        for wanted, expected in (
+            (CallFilter(), ["c4", "c3", "c2", "c1"]),
+            (CallFilter(agent="ada"), ["c4", "c3", "c1"]),
+            (CallFilter(session="team"), ["c2"]),
+            (CallFilter(model="a"), ["c1"]),
+            (CallFilter(tier="ready"), ["c2"]),
+            (CallFilter(tier="hot"), ["c4", "c3", "c1"]),
+            (CallFilter(status=CallStatus.FAILED), ["c2"]),
+            (CallFilter(status=CallStatus.RESERVED), ["c3"]),
+            (CallFilter(status=CallStatus.DONE, agent="ada"), ["c4", "c1"]),
+            (CallFilter(upstream="x"), ["c1"]),
+            (CallFilter(end_user="u"), ["c1"]),
+            (CallFilter(conversation="v"), ["c1"]),
+            (CallFilter(conversation="v", agent="bob"), []),
+            (CallFilter(since=at(1)), ["c4", "c3", "c2"]),
+            (CallFilter(until=at(1)), ["c1"]),
+            (CallFilter(tier="sleep"), []),
+        ):
+            page = await tx.calls.find_page(wanted, limit=10)
+            assert (ids(page), page.next) == (expected, None), wanted
+        seen: list[str] = []
+        after: str | None = None
+        for _ in range(4):
+            page = await tx.calls.find_page(CallFilter(), limit=1, after=after)
+            seen, after = [*seen, *ids(page)], page.next
+        assert (seen, after) == (["c4", "c3", "c2", "c1"], None)
+        assert await tx.calls.get(made[3].id) == made[3]
+        for wrong in ("x", "1", "-1_c", "9" * 30 + "_c", ""):
+            with pytest.raises(InvalidRequest):
+                await tx.calls.find_page(CallFilter(), limit=1, after=wrong)
+
+
+@pytest.mark.spec("UI-17", "LARGE-03")
+async def test_a_page_looks_at_a_bounded_number_of_calls_and_the_next_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("circadia.stores.sql.calls.SCANNED", 5)
+    await keep(
+        store, *(replace(call(f"c{n:02}", by=ADA), at=at(n), model="rare" if n == 1 else "m") for n in range(12))
+    )
+    found: list[str] = []
+    after: str | None = None
+    pages = 0
+    async with store.begin_read() as tx:
+        while pages == 0 or after is not None:
+            page = await tx.calls.find_page(CallFilter(model="rare"), limit=10, after=after)
+            found, after, pages = [*found, *ids(page)], page.next, pages + 1
+    assert (found, pages) == (["c01"], 3)
+
+
+@pytest.mark.spec("UI-17")
+async def test_the_text_of_a_call_is_kept_once_and_read_by_its_id(store: Store) -> None:
+    text = CallText(id=CallId("c1"), at=T0, request="hello", response="hi")
+    async with store.begin_write() as tx:
+        await tx.calls.keep_texts([text, replace(text, id=CallId("c0"))])
+        await tx.calls.keep_texts([replace(text, request="other")])
+        await tx.calls.keep_texts([])
+    async with store.begin_read() as tx:
+        assert await tx.calls.get_text(text.id) == text
+        assert await tx.calls.get_text(CallId("c9")) is None

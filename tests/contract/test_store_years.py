@@ -30,7 +30,7 @@ LEFT: Final[Mapping[str, int]] = {
     "messages": DAYS + 3 * INBOX,  # what nobody has read, and all of a year
     "deliveries": DAYS + INBOX + 90, "delivery_counts": INBOX + 2,
     "events": 90 + 3,  # three pages of episodes were forgotten
-    "calls": 90, "usage_days": DAYS + 90,  # the sums by end user go with the calls
+    "calls": 90, "call_texts": 7, "usage_days": DAYS + 90,  # the sums by end user go with the calls
     "provider_ids": 400, "conversations": 90, "wakes": 90 + 1, "pulses": 90 + 1, "alerts": 90, "provenances": 0,
     "hook_deliveries": 90, "spans": 90, "span_sums": 90,
     "banks": 2, "episodes": DAYS + 30, "notes": DAYS + 365, "evidence": DAYS + 365, "removals": 3,

@@ -95,6 +95,7 @@ def _write_sessions(write: Writer) -> None:
 def _write_log(write: Writer) -> None:
     write("events", lambda day: {"number": day + 1, "type": "message", "at": at(day)})
     write("calls", lambda day: {"id": f"c{day}", "at": at(day), "agent": f"a{day}", "status": "done"})
+    write("call_texts", lambda day: {"id": f"c{day}", "at": at(day)})
     write(
         "usage_days",
         lambda day: {"scope": "fleet", "day": _FIRST_DAY + day},

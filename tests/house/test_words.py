@@ -14,11 +14,11 @@ PLAIN_WORDS = frozenset({
     "ack", "answerable", "blocker", "circadia", "client", "clock", "closing", "condition", "cost", "count", "creation",
     "day", "dead", "deletion", "delta", "direct", "drop", "dropped", "error", "first",
     "gap", "group", "head", "held", "hmac", "imported", "join", "known", "letter", "lifecycle", "link", "lookup",
-    "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over",
-    "own", "pair", "pending", "post", "problem", "question", "reason", "recent", "recurring", "release",
-    "restoration", "rotation", "row", "rule", "run", "same", "scheme", "searchable", "send", "sent", "server",
-    "signature", "sleeping", "sleeptime", "source", "spec", "spend", "staged", "stale", "stall", "stored", "sum",
-    "suspension", "switch", "test", "tested", "time",
+    "manual", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "own",
+    "pair", "pending", "post", "problem", "question", "reason", "recent", "recurring", "release", "restoration",
+    "rotation", "row", "rule", "run", "same", "scheme", "searchable", "send", "sent", "server", "signature",
+    "sleeping", "sleeptime", "source", "spec", "spend", "staged", "stale", "stall", "stored", "sum", "suspension",
+    "switch", "test", "tested", "time",
     "update", "use", "verdict", "waiting", "weekday",
 })  # fmt: skip
 """Words of programmers and of everyday life in names of classes, which need no entry."""

@@ -6,6 +6,7 @@ import { Route, Switch, useLocation } from "wouter";
 import { pages } from "../pages/registry";
 import { NotFoundPage } from "../parts/empty";
 import { ErrorBoundary } from "../parts/error-boundary";
+import { Shortcuts } from "../palette/shortcuts";
 import { LiveBadge } from "./live-badge";
 import { Navigation } from "./navigation";
 import { PersonMenu } from "./person-menu";
@@ -48,6 +49,7 @@ export function Shell() {
             </Title>
           </Group>
           <Group wrap="nowrap" gap="sm">
+            <Shortcuts />
             <LiveBadge />
             <PersonMenu />
           </Group>

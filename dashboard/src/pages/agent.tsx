@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useLocation, useParams } from "wouter";
 
 import { ActButton } from "../parts/act-button";
+import { AgentContext } from "../parts/agent-context";
 import { AgentDay } from "../parts/agent-day";
 import { AgentInbox } from "../parts/agent-inbox";
 import { AgentSchedule } from "../parts/agent-schedule";
@@ -18,10 +19,12 @@ import { RotateToken } from "../parts/rotate-token";
 import { Stat } from "../parts/stat";
 import { Ago, Lasting } from "../parts/time";
 import { WakeForm } from "../parts/wake-form";
+import { callsAddress } from "../server/call-filter";
 import { circadia } from "../server/circadia";
 import { useHolds } from "../server/holds";
 import { agentQuery, pulsesQuery, type TaggedAgent, wakesQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
+import { useViewPart } from "../server/view";
 
 /** One agent: its state and why, its day, its inbox, its budgets and its settings. */
 export default function AgentPage() {
@@ -32,7 +35,7 @@ export default function AgentPage() {
 }
 
 function AgentDetails({ agent }: { agent: TaggedAgent }) {
-  const [tab, setTab] = useState<string | null>("day");
+  const [tab, setTab] = useViewPart("tab", "day");
   const holds = useHolds(1, { session: agent.session, agent: agent.name });
   return (
     <Stack>
@@ -45,7 +48,7 @@ function AgentDetails({ agent }: { agent: TaggedAgent }) {
         <Stat label={agent.sleeping ? "Asleep for" : "Awake for"}>
           <Lasting since={agent.since} />
         </Stat>
-        <Stat label="Held calls" icon="held" tone="held" href="/holds">
+        <Stat label="Held calls" icon="held" tone="held" href={callsAddress({ status: "held", session: agent.session, agent: agent.name })}>
           {agent.held + (holds.data?.total_elsewhere ?? 0)}
         </Stat>
         <LastWake agent={agent} />
@@ -57,6 +60,7 @@ function AgentDetails({ agent }: { agent: TaggedAgent }) {
           <Tabs.Tab value="inbox">Inbox</Tabs.Tab>
           <Tabs.Tab value="budgets">Budgets</Tabs.Tab>
           <Tabs.Tab value="schedule">Schedule</Tabs.Tab>
+          <Tabs.Tab value="context">Context</Tabs.Tab>
           <Tabs.Tab value="settings">Settings</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="day" pt="md">
@@ -64,6 +68,9 @@ function AgentDetails({ agent }: { agent: TaggedAgent }) {
         </Tabs.Panel>
         <Tabs.Panel value="inbox" pt="md">
           <AgentInbox reference={agent.reference} />
+        </Tabs.Panel>
+        <Tabs.Panel value="context" pt="md">
+          <AgentContext agent={agent} />
         </Tabs.Panel>
         <Tabs.Panel value="budgets" pt="md">
           <Budgets agent={agent} />
@@ -100,7 +107,7 @@ function LastWake({ agent }: { agent: AgentView }) {
   return (
     <Stat
       label="Last wake"
-      href="/wakes"
+      href={`/wakes?agent=${encodeURIComponent(agent.reference)}`}
       note={
         last && (
           <>

@@ -1,7 +1,6 @@
 import type { AgentStateView } from "@circadia/client";
 import { Button, Group, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
 import { useDeferredValue, useMemo, useState } from "react";
-import { useSearchParams } from "wouter";
 
 import { ActButton } from "../parts/act-button";
 import { AddAgent } from "../parts/add-agent";
@@ -17,6 +16,7 @@ import { circadia } from "../server/circadia";
 import { formatCount } from "../server/format";
 import { useHoldsElsewhere } from "../server/holds";
 import { splitReference } from "../server/reference";
+import { useTypedPart, useViewPart } from "../server/view";
 
 const FILTERS = ["all", "asleep", "awake", "pulsing", "held", "disabled"] as const;
 type Filter = (typeof FILTERS)[number];
@@ -89,13 +89,13 @@ export default function AgentsPage() {
 }
 
 function AgentTable({ listed }: { listed: readonly AgentStateView[] }) {
-  const [params, setParams] = useSearchParams();
+  const [state, setState] = useViewPart("state", "all");
   const { counts, unlisted } = useHoldsElsewhere();
   const rows = useMemo(() => addHolds(listed, counts), [listed, counts]);
-  const [text, setText] = useState("");
+  const [text, setText] = useTypedPart("name");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const wanted = useDeferredValue(text.trim().toLowerCase());
-  const filter = FILTERS.find((each) => each === params.get("state")) ?? "all";
+  const filter = FILTERS.find((each) => each === state) ?? "all";
   const shown = useMemo(
     () => rows.filter((agent) => matches(agent, filter) && agent.reference.toLowerCase().includes(wanted)),
     [rows, filter, wanted],
@@ -113,7 +113,7 @@ function AgentTable({ listed }: { listed: readonly AgentStateView[] }) {
         <SegmentedControl
           aria-label="State"
           value={filter}
-          onChange={(value) => setParams(value === "all" ? {} : { state: value }, { replace: true })}
+          onChange={setState}
           data={FILTERS.map((value) => ({ value, label: value }))}
           style={{ flexWrap: "wrap" }}
         />

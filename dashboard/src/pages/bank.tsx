@@ -41,7 +41,7 @@ export default function BankPage() {
           {bank.model === null && <Text size="sm">Passes over this bank ask no model.</Text>}
           <Tabs
             value={params.get("tab") ?? "search"}
-            onChange={(tab) => setParams(tab === null || tab === "search" ? {} : { tab }, { replace: true })}
+            onChange={(tab) => setParams(tab === null || tab === "search" ? {} : { tab })}
             keepMounted={false}
           >
             <Tabs.List aria-label="About this bank">
@@ -61,7 +61,7 @@ export default function BankPage() {
             <NoteDrawer
               bank={bank.name}
               note={note}
-              onClose={() => setParams((shown) => (shown.delete("note"), shown), { replace: true })}
+              onClose={() => setParams((shown) => (shown.delete("note"), shown))}
             />
           )}
         </Stack>

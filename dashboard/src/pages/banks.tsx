@@ -1,17 +1,18 @@
 import type { BankView } from "@circadia/client";
 import { Anchor, Stack, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
 import { Empty } from "../parts/empty";
 import { Name } from "../parts/name";
+import { OlderRows } from "../parts/older-rows";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { Ago } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
-import { formatCount } from "../server/format";
+import { formatCount, formatNumberOf } from "../server/format";
 import { banksQuery } from "../server/queries";
+import { useTypedPart } from "../server/view";
 
 const COLUMNS: Column<BankView>[] = [
   {
@@ -33,22 +34,31 @@ const COLUMNS: Column<BankView>[] = [
 
 /** The memory banks. */
 export default function BanksPage() {
-  const banks = useQuery(banksQuery);
-  const [text, setText] = useState("");
+  const [text, setText, kept] = useTypedPart("name");
+  const banks = useInfiniteQuery(banksQuery(kept.trim().toLowerCase()));
   return (
     <Stack>
       <PageTitle about="What agents remember: one bank for each end user, or for a team on purpose.">Memory</PageTitle>
-      <TextInput label="Filter by name" value={text} onChange={(event) => setText(event.currentTarget.value)} maw={360} />
+      <TextInput
+        label="Filter by name"
+        description="The beginning of the name"
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+        maw={360}
+      />
       <QueryView query={banks}>
-        {(banks) => (
-          <VirtualTable
-            label="Banks"
-            rows={banks.filter((bank) => bank.name.includes(text.trim().toLowerCase()))}
-            rowKey={(bank) => bank.id}
-            columns={COLUMNS}
-            initialSort={{ column: "name", isDescending: false }}
-            empty={<Empty command="circadia banks add support">No bank here. An agent whose policy names one creates it; or:</Empty>}
-          />
+        {(rows) => (
+          <>
+            <VirtualTable
+              label="Banks"
+              rows={rows}
+              rowKey={(bank) => bank.id}
+              columns={COLUMNS}
+              initialSort={{ column: "name", isDescending: false }}
+              empty={<Empty command="circadia banks add support">No bank here. An agent whose policy names one creates it; or:</Empty>}
+            />
+            <OlderRows query={banks} count={formatNumberOf(rows.length, "bank")} more="Show more" />
+          </>
         )}
       </QueryView>
     </Stack>

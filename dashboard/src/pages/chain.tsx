@@ -1,15 +1,17 @@
 import type { ChainNode, UsageLine } from "@circadia/client";
-import { Group, Stack, Text } from "@mantine/core";
+import { Anchor, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "wouter";
+import { Link, useParams } from "wouter";
 
 import { Icon, type IconName } from "../parts/icon";
 import { AgentLink, ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { ClockTime } from "../parts/time";
+import { callsAddress } from "../server/call-filter";
 import { formatCount, formatNumberOf, formatUsd } from "../server/format";
 import { chainQuery } from "../server/queries";
+import { splitReference } from "../server/reference";
 
 const ICONS: Record<ChainNode["kind"], IconName> = { message: "inbox", wake: "wakes", pulse: "pulse" };
 const DEEPEST_INDENT = 12;
@@ -46,7 +48,9 @@ export default function ChainPage() {
                       </Text>
                       {node.usage && (
                         <Text size="xs" c="dimmed">
-                          {formatUsage(node.usage)}
+                          <Anchor component={Link} href={callsOf(node)} size="xs" underline="always">
+                            {formatUsage(node.usage)}
+                          </Anchor>
                         </Text>
                       )}
                       {node.detail && <ForeignText text={node.detail} />}
@@ -60,6 +64,12 @@ export default function ChainPage() {
       </QueryView>
     </Stack>
   );
+}
+
+/** The address of the calls that a pulse has made. */
+function callsOf({ agent: reference, at, ended_at: until }: ChainNode): string {
+  const { session, agent } = splitReference(reference);
+  return callsAddress({ session, agent, since: at, ...(until && { until }) });
 }
 
 function formatUsage(usage: UsageLine): string {

@@ -1,6 +1,5 @@
 import type { CircadiaEvent } from "@circadia/client";
 import { Button, Group, MultiSelect, Stack, Text, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
 import { useSearchParams } from "wouter";
 
@@ -11,15 +10,14 @@ import { formatNumberOf } from "../server/format";
 import { useEventRecord } from "../server/event-record";
 import { splitReference } from "../server/reference";
 import { EVENT_TYPES } from "../server/refresh";
-
-const TYPING_MILLISECONDS = 300;
+import { useTypedPart } from "../server/view";
 
 /** The record of events, as it grows. */
 export default function EventsPage() {
   const [params, setParams] = useSearchParams();
   const types = params.getAll("type") as CircadiaEvent["type"][];
-  const [reference, setReference] = useState("");
-  const [wanted] = useDebouncedValue(reference.trim(), TYPING_MILLISECONDS);
+  const [reference, setReference, kept] = useTypedPart("agent");
+  const wanted = kept.trim();
   const record = useEventRecord({ types, ...(wanted && splitReference(wanted)) });
   const [stopped, setStopped] = useState<readonly CircadiaEvent[]>();
   return (
@@ -46,7 +44,7 @@ export default function EventsPage() {
           value={types}
           onChange={(chosen) => {
             setStopped(undefined);
-            setParams(chosen.map((type) => ["type", type]), { replace: true });
+            setParams((shown) => [...[...shown].filter(([name]) => name !== "type"), ...chosen.map((type) => ["type", type])]);
           }}
           searchable
           clearable

@@ -1,16 +1,21 @@
 import type { HeldCall, MemberHoldsView } from "@circadia/client";
-import { Group, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Group, Stack, Text, Title } from "@mantine/core";
+import { useState } from "react";
+import { Link } from "wouter";
 
 import { ActButton } from "../parts/act-button";
+import { CallDrawer } from "../parts/call-drawer";
 import { Empty } from "../parts/empty";
 import { AgentLink, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { Lasting } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
+import { actOnAll, describeResult } from "../server/bulk";
 import { circadia } from "../server/circadia";
 import { formatCount, formatNumberOf } from "../server/format";
 import { useHolds } from "../server/holds";
+import { useViewPart } from "../server/view";
 
 const COLUMNS: Column<HeldCall>[] = [
   { id: "agent", header: "Agent", width: "2fr", cell: (hold) => <AgentLink reference={hold.reference} />, sortValue: (hold) => hold.reference },
@@ -22,7 +27,7 @@ const COLUMNS: Column<HeldCall>[] = [
     cell: (hold) => <Lasting since={hold.since} />,
     sortValue: (hold) => Date.parse(hold.since),
   },
-  { id: "what", header: "What", width: "3fr", cell: (hold) => <Name text={hold.what} mono />, sortValue: (hold) => hold.what, isWideOnly: true },
+  { id: "what", header: "What", width: "3fr", cell: (hold) => <CallLink hold={hold} />, sortValue: (hold) => hold.what, isWideOnly: true },
   { id: "door", header: "Door", width: "5rem", cell: (hold) => <Text size="sm">{hold.door}</Text>, isWideOnly: true },
   {
     id: "phase",
@@ -55,6 +60,8 @@ const COLUMNS_ELSEWHERE: Column<MemberHoldsView>[] = [
 /** The calls that wait at the gate, the longest first. */
 export default function HoldsPage() {
   const holds = useHolds();
+  const [call, setCall] = useViewPart("call");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   return (
     <Stack>
       <PageTitle about="Calls of sleeping agents that wait at the gate. They go on, once and in their order, when the agent wakes.">
@@ -68,12 +75,14 @@ export default function HoldsPage() {
               {totalElsewhere > 0 && `, ${formatCount(totalElsewhere)} of them at other servers`}
               {total > holds.length && `; the ${formatCount(holds.length)} longest are shown`}
             </Text>
+            <BulkActs holds={holds.filter(({ id }) => chosen.has(id))} />
             <VirtualTable
               label="Held calls"
               rows={holds}
               rowKey={(hold) => hold.id}
               columns={COLUMNS}
               initialSort={{ column: "since", isDescending: false }}
+              selection={{ chosen, onChange: setChosen, rowName: ({ reference }) => `the held call of ${reference}` }}
               empty={
                 totalElsewhere > 0 ? (
                   <Empty>This server holds no call.</Empty>
@@ -86,7 +95,35 @@ export default function HoldsPage() {
           </>
         )}
       </QueryView>
+      {call !== "" && <CallDrawer call={call} onClose={() => setCall(null)} />}
     </Stack>
+  );
+}
+
+/** Wakes the agents of the selected calls, or drops the calls. */
+function BulkActs({ holds }: { holds: readonly HeldCall[] }) {
+  if (holds.length === 0) return null;
+  const agents = [...new Map(holds.map((hold) => [hold.reference, hold])).values()];
+  const calls = formatNumberOf(holds.length, "held call");
+  return (
+    <Group justify="flex-end" gap="xs">
+      <ActButton
+        subject={`the agents of ${calls}`}
+        act={() => actOnAll(agents, ({ session, agent }) => circadia.setSleeping({ path: { session, agent }, body: { sleeping: false } }))}
+        success={(result) => describeResult(result, "woken")}
+        warning={`${formatNumberOf(agents.length, "agent")} wake, and all their held calls go to the providers.`}
+      >
+        Wake
+      </ActButton>
+      <ActButton
+        subject={calls}
+        act={() => actOnAll(holds, ({ id }) => circadia.dropHold({ path: { hold: id } }))}
+        success={(result) => describeResult(result, "dropped")}
+        warning={`Each caller gets the error "dropped". Nothing is sent, and the agents sleep on.`}
+      >
+        Drop
+      </ActButton>
+    </Group>
   );
 }
 
@@ -109,6 +146,15 @@ function HoldsElsewhere({ rows, total }: { rows: readonly MemberHoldsView[]; tot
         empty={null}
       />
     </section>
+  );
+}
+
+/** What a held call asks for; it leads to the call. */
+function CallLink({ hold }: { hold: HeldCall }) {
+  return (
+    <Anchor component={Link} href={`/holds?call=${hold.id}`} className="name">
+      <Name text={hold.what} mono />
+    </Anchor>
   );
 }
 

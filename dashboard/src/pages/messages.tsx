@@ -16,6 +16,7 @@ import { type Column, VirtualTable } from "../parts/virtual-table";
 import { formatNumberOf } from "../server/format";
 import { unhandledQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
+import { useTypedPart, useViewPart } from "../server/view";
 
 const FILTERS = ["all", "dead", "unread"] as const;
 type Filter = (typeof FILTERS)[number];
@@ -34,7 +35,7 @@ export default function MessagesPage() {
       <SegmentedControl
         aria-label="State of the messages"
         value={filter}
-        onChange={(value) => setParams(value === "all" ? {} : { state: value }, { replace: true })}
+        onChange={(value) => setParams(value === "all" ? {} : { state: value })}
         data={FILTERS.map((value) => ({ value, label: value === "dead" ? "dead letters" : value }))}
         style={{ alignSelf: "flex-start" }}
       />
@@ -65,13 +66,14 @@ interface MessageTableProps {
 }
 
 function MessageTable({ filter, rows, pages }: MessageTableProps) {
-  const [text, setText] = useState("");
+  const [text, setText] = useTypedPart("text");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [opened, setOpened] = useState<UnhandledMessage>();
+  const [openedKey, setOpenedKey] = useViewPart("message");
   const wanted = useDeferredValue(text.trim().toLowerCase());
   const shown = useMemo(() => rows.filter((message) => includes(message, wanted)), [rows, wanted]);
   const selected = shown.filter((message) => isDead(message) && chosen.has(keyOf(message)));
-  const columns = useMemo(() => columnsFor(setOpened), []);
+  const columns = columnsFor((message) => setOpenedKey(keyOf(message)));
+  const opened = rows.find((row) => keyOf(row) === openedKey);
   const older = pages.filter(({ hasNextPage }) => hasNextPage);
   return (
     <>
@@ -98,10 +100,8 @@ function MessageTable({ filter, rows, pages }: MessageTableProps) {
         empty={<NoMessage filter={filter} isFiltered={rows.length > 0} />}
       />
       {older.length > 0 && <OlderButton pages={older} />}
-      <Drawer opened={opened !== undefined} onClose={() => setOpened(undefined)} title="The message" position="right" size="lg">
-        {opened && (
-          <MessageDetails message={rows.find((row) => keyOf(row) === keyOf(opened)) ?? opened} onDone={() => setOpened(undefined)} />
-        )}
+      <Drawer opened={opened !== undefined} onClose={() => setOpenedKey(null)} title="The message" position="right" size="lg">
+        {opened && <MessageDetails message={opened} onDone={() => setOpenedKey(null)} />}
       </Drawer>
     </>
   );

@@ -13,6 +13,7 @@ import { PassStatus } from "../parts/pass-status";
 import { QueryView } from "../parts/query-view";
 import { Stat } from "../parts/stat";
 import { DateTime } from "../parts/time";
+import { callsAddress } from "../server/call-filter";
 import { circadia } from "../server/circadia";
 import { describeCost, describeEffect, isOpen } from "../server/describe-pass";
 import { formatDuration, formatNumberOf, formatUsd } from "../server/format";
@@ -64,7 +65,7 @@ function PassFacts({ pass }: { pass: PassDetail }) {
         <Stat label="Effect">
           <Text size="sm">{describeEffect(pass)}</Text>
         </Stat>
-        <Stat label="Cost" note={describeCost(pass.spent)}>
+        <Stat label="Cost" note={describeCost(pass.spent)} href={callsOf(pass)}>
           {formatUsd(pass.spent.usd)}
         </Stat>
         <Stat label="Ran for" note={`attempt ${pass.attempt}`}>
@@ -74,6 +75,12 @@ function PassFacts({ pass }: { pass: PassDetail }) {
       {isOpen(pass) && <PassProgress pass={pass} />}
     </>
   );
+}
+
+/** The address of the calls that the pass has made. */
+function callsOf(pass: PassDetail): string {
+  const until = pass.ended_at === null ? {} : { until: new Date(Date.parse(pass.ended_at) + 1).toISOString() };
+  return callsAddress({ tier: "sleep", agent: pass.bank, since: pass.created_at, ...until });
 }
 
 function PassPageActs({ pass, changes }: { pass: PassDetail; changes: readonly ChangeView[] }) {

@@ -8,6 +8,8 @@ import { PassHistory } from "../parts/pass-history";
 import { PassQueue } from "../parts/pass-queue";
 import { QueryView } from "../parts/query-view";
 import { Stat } from "../parts/stat";
+import { callsAddress } from "../server/call-filter";
+import { startOfDay } from "../server/clock";
 import { describeCost } from "../server/describe-pass";
 import { formatCount, formatDuration, formatUsd } from "../server/format";
 import { sleeptimeQuery } from "../server/queries";
@@ -39,7 +41,7 @@ function Present({ sleeptime }: { sleeptime: SleeptimeView }) {
           {formatCount(count("running"))}
         </Stat>
         <Stat label="Oldest turn waits">{sleeptime.lag_seconds > 0 ? formatDuration(sleeptime.lag_seconds) : "none waits"}</Stat>
-        <Stat label="Spent in 24 hours" note={describeCost(sleeptime.spent)}>
+        <Stat label="Spent in 24 hours" note={describeCost(sleeptime.spent)} href={callsAddress({ tier: "sleep", since: startOfDay(1) })}>
           {formatUsd(sleeptime.spent.usd)}
         </Stat>
       </SimpleGrid>

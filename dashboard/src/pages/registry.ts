@@ -12,7 +12,7 @@ interface PageEntry {
   page: ComponentType;
 }
 
-export const groups = ["Now", "Talk", "Memory", "Record"] as const;
+export const groups = ["Now", "Talk", "Memory", "Record", "System"] as const;
 type Group = (typeof groups)[number];
 
 /** All pages; each is one file and loads when it is opened. */
@@ -33,7 +33,12 @@ export const pages: PageEntry[] = [
   { path: "/passes/:pass", page: lazy(() => import("./pass")) },
   { path: "/dreams", label: "Dreams", icon: "dream", group: "Memory", page: lazy(() => import("./dreams")) },
   { path: "/dreams/:dream", page: lazy(() => import("./dream")) },
+  { path: "/calls", label: "Calls", icon: "calls", group: "Record", page: lazy(() => import("./calls")) },
   { path: "/usage", label: "Usage", icon: "usage", group: "Record", page: lazy(() => import("./usage")) },
   { path: "/events", label: "Events", icon: "events", group: "Record", page: lazy(() => import("./events")) },
-  { path: "/cluster", label: "Cluster", icon: "cluster", group: "Record", page: lazy(() => import("./cluster")) },
+  { path: "/sessions", label: "Sessions", icon: "agents", group: "System", page: lazy(() => import("./sessions")) },
+  { path: "/providers", label: "Providers", icon: "providers", group: "System", page: lazy(() => import("./providers")) },
+  { path: "/access", label: "People", icon: "person", group: "System", page: lazy(() => import("./access")) },
+  { path: "/configuration", label: "Configuration", icon: "events", group: "System", page: lazy(() => import("./configuration")) },
+  { path: "/cluster", label: "Cluster", icon: "cluster", group: "System", page: lazy(() => import("./cluster")) },
 ];

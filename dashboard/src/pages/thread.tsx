@@ -12,7 +12,8 @@ import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { ClockTime } from "../parts/time";
 import { circadia } from "../server/circadia";
-import { messagesQuery, threadsQuery } from "../server/queries";
+import { findMentions } from "../server/mentions";
+import { messagesQuery, readOlderMessages, threadsQuery } from "../server/queries";
 import { useActBarrier } from "../server/session";
 
 /** One thread, to read along and to take part as the operator. */
@@ -52,8 +53,9 @@ function Conversation({ thread }: { thread: ThreadView }) {
         {thread.name || thread.id}
       </PageTitle>
       <QueryView query={messages}>
-        {({ messages }) => (
+        {({ messages, hasOlder }) => (
           <Stack gap="xs" role="log" aria-label="Messages">
+            {hasOlder && <OlderMessages session={thread.session} thread={thread.id} />}
             {messages.length === 0 && <Text size="sm">No message yet. Write the first one below.</Text>}
             {messages.map((message) => (
               <Paper key={message.id} withBorder p="xs">
@@ -76,6 +78,21 @@ function Conversation({ thread }: { thread: ThreadView }) {
   );
 }
 
+function OlderMessages({ session, thread }: { session: string; thread: string }) {
+  const client = useQueryClient();
+  const reading = useMutation({
+    mutationFn: () => readOlderMessages(client, session, thread),
+    onError: (error) => notifications.show({ color: "red", title: "Not read", message: error.message }),
+  });
+  return (
+    <Group>
+      <Button size="xs" variant="default" onClick={() => reading.mutate()} loading={reading.isPending}>
+        Show older ones
+      </Button>
+    </Group>
+  );
+}
+
 function WriteMessage({ thread }: { thread: ThreadView }) {
   const client = useQueryClient();
   const barrier = useActBarrier();
@@ -85,7 +102,7 @@ function WriteMessage({ thread }: { thread: ThreadView }) {
     mutationFn: (sent: string) =>
       circadia.sendMessage({
         path: { session: thread.session, thread: thread.id },
-        body: { from: "operator", content: sent, mentions },
+        body: { from: "operator", content: sent, mentions: [...new Set([...mentions, ...findMentions(sent, thread.participants)])] },
       }),
     onSuccess: (_, sent) => {
       setContent((typed) => (typed === sent ? "" : typed)); // the next message may have begun
@@ -112,7 +129,7 @@ function WriteMessage({ thread }: { thread: ThreadView }) {
         />
         <MultiSelect
           label="Mentions"
-          description="A mention can wake the agent"
+          description="A mention can wake the agent; @name in the message mentions too"
           data={thread.participants}
           value={mentions}
           onChange={setMentions}

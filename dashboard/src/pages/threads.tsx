@@ -42,7 +42,7 @@ export default function ThreadsPage() {
           label="Session"
           data={(sessions.data ?? []).map(({ name }) => name)}
           value={session}
-          onChange={(value) => setParams(value === null || value === "default" ? {} : { session: value }, { replace: true })}
+          onChange={(value) => setParams(value === null || value === "default" ? {} : { session: value })}
           searchable
           allowDeselect={false}
         />

@@ -1,8 +1,8 @@
 import type { GroupUsage } from "@circadia/client";
-import { Button, Group, Select, SimpleGrid, Stack } from "@mantine/core";
+import { Anchor, Button, Group, Select, SimpleGrid, Stack } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { Link } from "wouter";
 
 import { DailyChart } from "../parts/daily-chart";
 import { Empty } from "../parts/empty";
@@ -11,8 +11,12 @@ import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { Stat } from "../parts/stat";
 import { type Column, VirtualTable } from "../parts/virtual-table";
-import { formatCount, formatCsv, formatDuration, formatNumberOf, formatUsd } from "../server/format";
+import { callsAddress, filterOfUsage } from "../server/call-filter";
+import { startOfDay } from "../server/clock";
+import { saveCsv } from "../server/csv";
+import { formatCount, formatDuration, formatNumberOf, formatUsd } from "../server/format";
 import { type UsageGroup, usageQuery } from "../server/queries";
+import { useViewPart } from "../server/view";
 
 const GROUPS: Record<UsageGroup, string> = {
   agent: "Agent", model: "Model", tier: "Tier", session: "Session", upstream: "Provider",
@@ -27,10 +31,11 @@ const NUMBERS = [
 
 /** What the model calls have used and cost. */
 export default function UsagePage() {
-  const [groupBy, setGroupBy] = useState<UsageGroup>("agent");
-  const [days, setDays] = useState("6");
+  const [by, setGroupBy] = useViewPart("by", "agent");
+  const groupBy = (by in GROUPS ? by : "agent") as UsageGroup;
+  const [days, setDays] = useViewPart("days", "6");
+  const since = startOfDay(Number(days));
   const usage = useQuery(usageQuery([groupBy], Number(days)));
-  const by = STACKED.includes(groupBy) ? groupBy : "tier";
   return (
     <Stack>
       <PageTitle
@@ -46,23 +51,23 @@ export default function UsagePage() {
           label="By"
           data={Object.entries(GROUPS).map(([value, label]) => ({ value, label }))}
           value={groupBy}
-          onChange={(value) => setGroupBy((value as UsageGroup | null) ?? "agent")}
+          onChange={setGroupBy}
           allowDeselect={false}
         />
         <Select
           label="Time"
           data={Object.entries(RANGES).map(([value, label]) => ({ value, label }))}
           value={days}
-          onChange={(value) => setDays(value ?? "6")}
+          onChange={setDays}
           allowDeselect={false}
         />
       </Group>
-      <DailyChart daysAgo={Number(days)} by={by} />
+      <DailyChart daysAgo={Number(days)} by={STACKED.includes(groupBy) ? groupBy : "tier"} />
       <QueryView query={usage}>
         {({ usage, total }) => (
           <>
             <SimpleGrid cols={{ base: 2, sm: 4 }}>
-              <Stat label="Calls" note={`${formatCount(total.failed)} failed`}>
+              <Stat label="Calls" href={callsAddress({ since })} note={<FailedCalls count={total.failed} since={since} />}>
                 {formatCount(total.calls)}
               </Stat>
               <Stat label="Tokens" note={`${formatCount(total.cached_tokens)} cached`}>
@@ -77,7 +82,7 @@ export default function UsagePage() {
               label={`Usage by ${GROUPS[groupBy].toLowerCase()}`}
               rows={usage}
               rowKey={(line) => line.key}
-              columns={columnsFor(GROUPS[groupBy])}
+              columns={columnsFor(groupBy, since)}
               initialSort={{ column: "cost", isDescending: true }}
               empty={
                 <Empty command={`export OPENAI_BASE_URL=${location.origin}/llm/openai/v1`}>
@@ -92,12 +97,33 @@ export default function UsagePage() {
   );
 }
 
-function columnsFor(header: string): Column<GroupUsage>[] {
+function FailedCalls({ count, since }: { count: number; since: string }) {
+  if (count === 0) return <>none failed</>;
+  return (
+    <Anchor component={Link} href={callsAddress({ since, status: "failed" })} size="xs" underline="always">
+      {formatCount(count)} failed
+    </Anchor>
+  );
+}
+
+/** The key of a group, which leads to its calls. */
+function CallsBehind({ groupBy, usageKey, since }: { groupBy: UsageGroup; usageKey: string; since: string }) {
+  const filter = filterOfUsage(groupBy, usageKey);
+  if (filter === undefined) return <Name text="none" />;
+  return (
+    <Anchor component={Link} href={callsAddress({ since, ...filter })} className="name" title="Show the calls">
+      <Name text={usageKey} />
+    </Anchor>
+  );
+}
+
+function columnsFor(groupBy: UsageGroup, since: string): Column<GroupUsage>[] {
+  const header = GROUPS[groupBy];
   const number = (id: string, name: string, value: (line: GroupUsage) => number, format = formatCount, isWideOnly = false): Column<GroupUsage> => ({
     id, header: name, width: "1fr", cell: (line) => format(value(line)), sortValue: value, isNumber: true, isWideOnly,
   }); // prettier-ignore
   return [
-    { id: "key", header, width: "2fr", cell: (line) => <Name text={line.key || "none"} />, sortValue: (line) => line.key },
+    { id: "key", header, width: "2fr", cell: (line) => <CallsBehind groupBy={groupBy} usageKey={line.key} since={since} />, sortValue: (line) => line.key },
     number("calls", "Calls", (line) => line.calls),
     number("input", "Tokens in", (line) => line.input_tokens, formatCount, true),
     number("output", "Tokens out", (line) => line.output_tokens, formatCount, true),
@@ -112,7 +138,7 @@ function SaveAsCsv({ groups, daysAgo }: { groups: readonly UsageGroup[]; daysAgo
   const client = useQueryClient();
   const saving = useMutation({
     mutationFn: () => client.fetchQuery(usageQuery(groups, daysAgo, {}, Infinity)),
-    onSuccess: ({ usage }) => saveCsv(groups, usage),
+    onSuccess: ({ usage }) => saveUsage(groups, usage),
     onError: (error) => notifications.show({ color: "red", title: "Not saved", message: error.message }),
   });
   return (
@@ -122,12 +148,7 @@ function SaveAsCsv({ groups, daysAgo }: { groups: readonly UsageGroup[]; daysAgo
   );
 }
 
-function saveCsv(groups: readonly UsageGroup[], lines: readonly GroupUsage[]): void {
+function saveUsage(groups: readonly UsageGroup[], lines: readonly GroupUsage[]): void {
   const rows = [[...groups, ...NUMBERS], ...lines.map((line) => [...line.keys, ...NUMBERS.map((name) => line[name])])];
-  const address = URL.createObjectURL(new Blob([formatCsv(rows)], { type: "text/csv" }));
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = `circadia-usage-by-${groups.join("-and-")}.csv`;
-  link.click();
-  URL.revokeObjectURL(address);
+  saveCsv(`usage-by-${groups.join("-and-")}`, rows);
 }

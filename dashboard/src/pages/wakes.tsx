@@ -1,6 +1,6 @@
-import type { WakeView } from "@circadia/client";
-import { Button, Drawer, Group, Stack, Tabs, Text } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import type { WakeDetail, WakeView } from "@circadia/client";
+import { Button, Drawer, Group, Select, Stack, Tabs, Text } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 
@@ -10,24 +10,30 @@ import { Facts } from "../parts/facts";
 import { GuardrailTrace } from "../parts/guardrail-trace";
 import { Icon } from "../parts/icon";
 import { AgentLink, Name } from "../parts/name";
+import { OlderRows } from "../parts/older-rows";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
+import { TextFilter } from "../parts/text-filter";
 import { Ago, DateTime } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { WakeGraph } from "../parts/wake-graph";
 import { WakeMatrix } from "../parts/wake-matrix";
+import { actOnAll, describeResult } from "../server/bulk";
 import { circadia } from "../server/circadia";
-import { matrixQuery, wakeQuery, wakesQuery } from "../server/queries";
+import { formatNumberOf } from "../server/format";
+import { allWakesQuery, matrixQuery, wakeQuery } from "../server/queries";
+import { useView, useViewPart } from "../server/view";
 
 const IS_ADMITTED: Partial<Record<WakeView["decision"], boolean>> = { admitted: true, coalesced: true };
 
 /** Requests to wake agents: what was decided, and which guardrail decided it. */
 export default function WakesPage() {
-  const [wake, setWake] = useState<WakeView>();
+  const [tab, setTab] = useViewPart("tab", "list");
+  const [wake, setWake] = useViewPart("wake");
   return (
     <Stack>
       <PageTitle about="Requests to wake an agent, with the decision and the guardrail behind it.">Wakes</PageTitle>
-      <Tabs defaultValue="list" keepMounted={false}>
+      <Tabs value={tab} onChange={setTab} keepMounted={false}>
         <Tabs.List aria-label="Wakes">
           <Tabs.Tab value="list">Newest</Tabs.Tab>
           <Tabs.Tab value="matrix">Who wakes whom</Tabs.Tab>
@@ -39,9 +45,7 @@ export default function WakesPage() {
           <WhoWakesWhom />
         </Tabs.Panel>
       </Tabs>
-      <Drawer opened={wake !== undefined} onClose={() => setWake(undefined)} title="Why this decision" position="right" size="lg">
-        {wake && <WakeDetails wake={wake} />}
-      </Drawer>
+      {wake !== "" && <WakeDrawer wake={wake} onClose={() => setWake(null)} />}
     </Stack>
   );
 }
@@ -65,8 +69,33 @@ function WhoWakesWhom() {
   );
 }
 
-function WakeList({ onChoose }: { onChoose: (wake: WakeView) => void }) {
-  const wakes = useQuery(wakesQuery());
+const DECISIONS: WakeView["decision"][] = ["admitted", "coalesced", "deferred", "refused", "expired", "cancelled"];
+const TEXTS = { agent: "Agent", sender: "From", since: "Since", until: "Until" };
+
+function WakeFilters() {
+  const [decision, setDecision] = useViewPart("decision");
+  return (
+    <Group align="flex-end" gap="xs" mb="xs">
+      <Select
+        label="Decision"
+        data={[{ value: "", label: "all" }, ...DECISIONS]}
+        value={decision}
+        onChange={setDecision}
+        allowDeselect={false}
+        w="8rem"
+      />
+      {Object.entries(TEXTS).map(([name, label]) => (
+        <TextFilter key={name} name={name} label={label} />
+      ))}
+    </Group>
+  );
+}
+
+function WakeList({ onChoose }: { onChoose: (wake: string) => void }) {
+  const [params] = useView();
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const filter = Object.fromEntries([...Object.keys(TEXTS), "decision"].map((name) => [name, params.get(name)]).filter(([, value]) => value));
+  const wakes = useInfiniteQuery(allWakesQuery(filter));
   const columns: Column<WakeView>[] = [
     { id: "at", header: "When", width: "6rem", cell: (wake) => <Ago at={wake.at} />, sortValue: (wake) => wake.at },
     { id: "agent", header: "Agent", width: "2fr", cell: (wake) => <AgentLink reference={wake.agent} />, sortValue: (wake) => wake.agent },
@@ -84,28 +113,60 @@ function WakeList({ onChoose }: { onChoose: (wake: WakeView) => void }) {
       header: "Explain",
       width: "4.5rem",
       cell: (wake) => (
-        <Button size="compact-xs" variant="default" onClick={() => onChoose(wake)} aria-label={`Why this decision on ${wake.agent}`}>
+        <Button size="compact-xs" variant="default" onClick={() => onChoose(wake.id)} aria-label={`Why this decision on ${wake.agent}`}>
           Why
         </Button>
       ),
     },
   ];
   return (
-    <QueryView query={wakes}>
-      {(wakes) => (
-        <VirtualTable
-          label="Wakes"
-          rows={wakes}
-          rowKey={(wake) => wake.id}
-          columns={columns}
-          empty={
-            <Empty command={'circadia send writer "please start" --wake user_request'}>
-              Nobody has asked for a wake yet. Mentions, messages, schedules and people do:
-            </Empty>
-          }
-        />
-      )}
-    </QueryView>
+    <>
+      <WakeFilters />
+      <QueryView query={wakes}>
+        {(rows) => {
+          const selected = rows.filter((wake) => isDeferred(wake) && chosen.has(wake.id));
+          return (
+            <>
+              {selected.length > 0 && <CancelAll wakes={selected} />}
+              <VirtualTable
+                label="Wakes"
+                rows={rows}
+                rowKey={(wake) => wake.id}
+                columns={columns}
+                selection={{ chosen, onChange: setChosen, isSelectable: isDeferred, rowName: ({ agent }) => `the wake of ${agent}` }}
+                empty={
+                  <Empty command={'circadia send writer "please start" --wake user_request'}>
+                    No such request. Mentions, messages, schedules and people ask for wakes:
+                  </Empty>
+                }
+              />
+              <OlderRows query={wakes} count={formatNumberOf(rows.length, "wake")} />
+            </>
+          );
+        }}
+      </QueryView>
+    </>
+  );
+}
+
+function isDeferred({ decision }: WakeView): boolean {
+  return decision === "deferred";
+}
+
+/** Cancels the deferred wakes that are selected. */
+function CancelAll({ wakes }: { wakes: readonly WakeView[] }) {
+  const count = formatNumberOf(wakes.length, "wake");
+  return (
+    <Group justify="flex-end" mb="xs">
+      <ActButton
+        subject={`${count} that are selected`}
+        act={() => actOnAll(wakes, ({ id }) => circadia.cancelWake({ path: { wake: id } }))}
+        success={(result) => describeResult(result, "cancelled")}
+        warning={`${count} will wake nobody. Their messages stay in the inboxes.`}
+      >
+        Cancel
+      </ActButton>
+    </Group>
   );
 }
 
@@ -119,9 +180,16 @@ function Decision({ wake }: { wake: WakeView }) {
   );
 }
 
-function WakeDetails({ wake: listed }: { wake: WakeView }) {
-  const details = useQuery(wakeQuery(listed.id));
-  const wake = details.data ?? listed; // it may have been decided again
+function WakeDrawer({ wake, onClose }: { wake: string; onClose: () => void }) {
+  const details = useQuery(wakeQuery(wake));
+  return (
+    <Drawer opened onClose={onClose} title="Why this decision" position="right" size="lg">
+      <QueryView query={details}>{(wake) => <WakeDetails wake={wake} />}</QueryView>
+    </Drawer>
+  );
+}
+
+function WakeDetails({ wake }: { wake: WakeDetail }) {
   const [, navigate] = useLocation();
   return (
     <Stack>
@@ -153,7 +221,7 @@ function WakeDetails({ wake: listed }: { wake: WakeView }) {
           </ActButton>
         )}
       </Group>
-      <QueryView query={details}>{({ trace }) => <GuardrailTrace trace={trace ?? []} />}</QueryView>
+      <GuardrailTrace trace={wake.trace ?? []} />
     </Stack>
   );
 }

@@ -19,7 +19,7 @@ export function BankBlocks({ bank }: { bank: string }) {
   const [isAdding, setAdding] = useState(false);
   const [params, setParams] = useSearchParams();
   const label = params.get("block");
-  const show = (block: string) => setParams({ tab: "blocks", block }, { replace: true });
+  const show = (block: string) => setParams({ tab: "blocks", block });
   return (
     <Stack>
       <Group justify="flex-end">

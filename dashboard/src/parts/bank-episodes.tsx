@@ -4,7 +4,8 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useDeferredValue, useState } from "react";
 
 import { formatNumberOf } from "../server/format";
-import { episodesQuery, newEpisodesQuery } from "../server/queries";
+import { episodeQuery, episodesQuery, newEpisodesQuery } from "../server/queries";
+import { useTypedPart, useViewPart } from "../server/view";
 import { Empty } from "./empty";
 import { EpisodeDetails } from "./episode-details";
 import { ForgetPanel } from "./forget-panel";
@@ -16,9 +17,9 @@ import { type Column, VirtualTable } from "./virtual-table";
 
 /** What was said, newest first, with who said it and how far it is trusted. */
 export function BankEpisodes({ bank }: { bank: string }) {
-  const [conversation, setConversation] = useState("");
+  const [conversation, setConversation] = useTypedPart("conversation");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [shown, setShown] = useState<EpisodeView>();
+  const [shown, setShown] = useViewPart("episode");
   const wanted = useDeferredValue(conversation.trim());
   const client = useQueryClient();
   const episodes = useInfiniteQuery(episodesQuery(bank, wanted));
@@ -45,7 +46,7 @@ export function BankEpisodes({ bank }: { bank: string }) {
               label="Episodes"
               rows={rows}
               rowKey={(episode) => episode.id}
-              columns={columnsFor(setShown)}
+              columns={columnsFor(({ id }) => setShown(id))}
               selection={{ chosen, onChange: setChosen }}
               empty={
                 <Empty command={`circadia episodes add ${bank} "The release is on Friday." --speaker ann`}>
@@ -61,10 +62,17 @@ export function BankEpisodes({ bank }: { bank: string }) {
           </>
         )}
       </QueryView>
-      <Drawer opened={shown !== undefined} onClose={() => setShown(undefined)} title="The episode" position="right" size="lg">
-        {shown && <EpisodeDetails episode={shown} />}
-      </Drawer>
+      {shown !== "" && <EpisodeDrawer bank={bank} episode={shown} onClose={() => setShown(null)} />}
     </Stack>
+  );
+}
+
+function EpisodeDrawer({ bank, episode, onClose }: { bank: string; episode: string; onClose: () => void }) {
+  const details = useQuery(episodeQuery(bank, episode));
+  return (
+    <Drawer opened onClose={onClose} title="The episode" position="right" size="lg">
+      <QueryView query={details}>{(episode) => <EpisodeDetails episode={episode} />}</QueryView>
+    </Drawer>
   );
 }
 

@@ -37,7 +37,7 @@ export function BankNotes({ bank }: { bank: string }) {
         aria-label="State"
         data={STATES}
         value={state}
-        onChange={(chosen) => setParams({ tab: "notes", state: chosen }, { replace: true })}
+        onChange={(chosen) => setParams({ tab: "notes", state: chosen })}
         style={{ alignSelf: "flex-start" }}
       />
       <QueryView query={notes}>

@@ -2,30 +2,36 @@ import type { HitView, Layer, Trust } from "@circadia/client";
 import { Anchor, Button, Group, MultiSelect, Paper, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link } from "wouter";
 
 import { formatNumberOf } from "../server/format";
 import { searchQuery } from "../server/queries";
+import { useView } from "../server/view";
 import { Empty } from "./empty";
 import { ForeignText, Name } from "./name";
 import { QueryView } from "./query-view";
 import { ScoreParts } from "./score-parts";
+import { TextFilter } from "./text-filter";
 import { DateTime } from "./time";
 
 const TRUSTS: Trust[] = ["person", "agent", "tool", "external"];
+const LAYERS: Layer[] = ["episodes", "notes"];
+/** Further filters of a search, in the address as in the API. */
+const MORE = { speaker: "Speaker", conversation: "Conversation", since: "Since", until: "Until", as_of: "As of" };
 
 /** What the bank finds for a question, and what each hit's score is made of. */
 export function BankSearch({ bank }: { bank: string }) {
-  const [params, setParams] = useSearchParams();
+  const [params, setParts] = useView();
   const question = params.get("q") ?? "";
   const [text, setText] = useState(question);
-  const [layer, setLayer] = useState<Layer | "both">("both");
-  const [trust, setTrust] = useState<Trust[]>([]);
+  const layer = LAYERS.find((each) => each === params.get("layer")) ?? "both";
+  const trust = TRUSTS.filter((each) => params.get("trust")?.split(",").includes(each));
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    setParams(text.trim() ? { q: text.trim() } : {}, { replace: true });
+    setParts({ q: text.trim() });
   };
-  const filter = { ...(layer !== "both" && { layer: [layer] }), ...(trust.length > 0 && { trust }) };
+  const more = Object.fromEntries(Object.keys(MORE).map((name) => [name, params.get(name)]).filter(([, value]) => value));
+  const filter = { ...more, ...(layer !== "both" && { layer: [layer] }), ...(trust.length > 0 && { trust }) };
   return (
     <Stack>
       <form onSubmit={submit}>
@@ -40,19 +46,24 @@ export function BankSearch({ bank }: { bank: string }) {
             label="Trust"
             data={TRUSTS}
             value={trust}
-            onChange={(chosen) => setTrust(chosen as Trust[])}
+            onChange={(chosen) => setParts({ trust: chosen.join() })}
             placeholder={trust.length === 0 ? "any" : ""}
             style={{ flex: "1 1 10rem" }}
           />
           <SegmentedControl
             aria-label="Layer"
-            data={["both", "episodes", "notes"]}
+            data={["both", ...LAYERS]}
             value={layer}
-            onChange={(value) => setLayer(value as Layer | "both")}
+            onChange={(value) => setParts({ layer: value === "both" ? "" : value })}
           />
           <Button type="submit">Search</Button>
         </Group>
       </form>
+      <Group align="flex-end" gap="xs">
+        {Object.entries(MORE).map(([name, label]) => (
+          <TextFilter key={name} name={name} label={label} />
+        ))}
+      </Group>
       {question === "" ? (
         <Empty command={`circadia banks search ${bank} "when do we release"`}>
           Search as an agent does: by words and by meaning. The same from a terminal:

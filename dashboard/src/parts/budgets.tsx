@@ -1,7 +1,10 @@
 import type { AgentView } from "@circadia/client";
-import { Progress, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Anchor, Progress, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
 
+import { callsAddress } from "../server/call-filter";
+import { startOfDay } from "../server/clock";
 import { formatCount, formatDuration, formatUsd } from "../server/format";
 import { usageQuery, wakeStatsQuery } from "../server/queries";
 import { QueryView } from "./query-view";
@@ -27,6 +30,9 @@ export function Budgets({ agent }: { agent: AgentView }) {
           </SimpleGrid>
         )}
       </QueryView>
+      <Anchor component={Link} href={callsAddress({ session: agent.session, agent: agent.name, since: startOfDay() })} size="sm" underline="always">
+        The calls of today, one by one
+      </Anchor>
       <QueryView query={stats}>
         {(stats) => (
           <>

@@ -1,5 +1,5 @@
 import type { ChangeView, PassView } from "@circadia/client";
-import { Button, Group, Stack, Text } from "@mantine/core";
+import { Button, Checkbox, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 
 import { circadia } from "../server/circadia";
@@ -13,6 +13,10 @@ const PAGE = 100;
 /** The changes of a pass as a diff; those that wait are accepted or refused, one or all. */
 export function ChangeList({ pass, changes }: { pass: PassView; changes: readonly ChangeView[] }) {
   const [shown, setShown] = useState(PAGE);
+  const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
+  const selected = changes.filter(({ state, number }) => state === "staged" && chosen.has(number)).map(({ number }) => number);
+  const body = selected.length > 0 ? { numbers: selected } : undefined;
+  const toggle = (number: number) => setChosen(new Set(chosen.has(number) ? [...chosen].filter((each) => each !== number) : [...chosen, number]));
   const waiting = changes.filter(({ state }) => state === "staged").length;
   const barrier = pass.dry_run ? "A dry run publishes nothing. Ask for a pass with review instead." : undefined;
   const undoBarrier = isOpen(pass) ? "The pass still runs." : undefined;
@@ -28,27 +32,39 @@ export function ChangeList({ pass, changes }: { pass: PassView; changes: readonl
         {waiting > 0 && (
           <Group gap="xs">
             <ActButton
-              act={() => circadia.acceptPass({ path })}
+              act={() => circadia.acceptPass({ path, ...(body && { body }) })}
               success="The changes are published."
-              warning={`Publishes ${formatNumberOf(waiting, "change")}. You can undo it.`}
+              warning={`Publishes ${formatNumberOf(selected.length || waiting, "change")}. You can undo it.`}
               barrier={barrier}
             >
-              Accept all
+              {body ? "Accept selected" : "Accept all"}
             </ActButton>
             <ActButton
-              act={() => circadia.refusePass({ path })}
+              act={() => circadia.refusePass({ path, ...(body && { body }) })}
               success="The changes are refused."
-              warning={`Refuses ${formatNumberOf(waiting, "change")} for good. The record keeps what was refused.`}
+              warning={`Refuses ${formatNumberOf(selected.length || waiting, "change")} for good. The record keeps what was refused.`}
               barrier={barrier}
             >
-              Refuse all
+              {body ? "Refuse selected" : "Refuse all"}
             </ActButton>
           </Group>
         )}
       </Group>
       <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-label="Changes">
         {changes.slice(0, shown).map((change) => (
-          <Change key={change.number} bank={pass.bank} change={change} barrier={barrier} undoBarrier={undoBarrier} />
+          <Change
+            key={change.number}
+            bank={pass.bank}
+            change={change}
+            barrier={barrier}
+            undoBarrier={undoBarrier}
+            checkbox={
+              change.state === "staged" &&
+              waiting > 1 && (
+                <Checkbox size="xs" aria-label={`Select change ${change.number}`} checked={chosen.has(change.number)} onChange={() => toggle(change.number)} />
+              )
+            }
+          />
         ))}
       </Stack>
       {changes.length > shown && (

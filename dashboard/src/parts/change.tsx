@@ -1,5 +1,6 @@
 import type { ChangeView } from "@circadia/client";
 import { Anchor, Group, Paper, Text } from "@mantine/core";
+import type { ReactNode } from "react";
 import { Link } from "wouter";
 
 import { circadia } from "../server/circadia";
@@ -19,15 +20,18 @@ interface ChangeProps {
   barrier: string | undefined;
   /** Why it cannot be undone. */
   undoBarrier: string | undefined;
+  /** Selects it, to act on several at once. */
+  checkbox?: ReactNode;
 }
 
 /** One change: before and after, why, and whether it is published. */
-export function Change({ bank, change, barrier, undoBarrier }: ChangeProps) {
+export function Change({ bank, change, barrier, undoBarrier, checkbox }: ChangeProps) {
   const { number, kind, target, state, operation, why } = change;
   return (
     <Paper component="li" withBorder p="sm">
       <Group justify="space-between" gap="xs">
         <Group gap="xs" style={{ minWidth: 0 }}>
+          {checkbox}
           <Text size="sm" fw={600}>
             {number}. {WORDS[kind]}
           </Text>

@@ -5,12 +5,14 @@ interface OlderRowsProps {
   query: Pick<UseInfiniteQueryResult, "hasNextPage" | "isFetchingNextPage" | "fetchNextPage">;
   /** Number of rows with their noun. */
   count: string;
+  /** Words of the button. */
+  more?: string;
   /** Shows the newest rows again, where the list has dropped them. */
   onNewest?: (() => void) | undefined;
 }
 
 /** How many rows a list shows, and a button that reads older ones. */
-export function OlderRows({ query, count, onNewest }: OlderRowsProps) {
+export function OlderRows({ query, count, more = "Show older ones", onNewest }: OlderRowsProps) {
   return (
     <Group mt="xs">
       <Text size="sm" role="status">
@@ -20,7 +22,7 @@ export function OlderRows({ query, count, onNewest }: OlderRowsProps) {
       </Text>
       {query.hasNextPage && (
         <Button size="xs" variant="default" onClick={() => void query.fetchNextPage()} loading={query.isFetchingNextPage}>
-          Show older ones
+          {more}
         </Button>
       )}
       {onNewest && (

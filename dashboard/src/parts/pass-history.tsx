@@ -26,7 +26,7 @@ export function PassHistory() {
           label="Status"
           data={PASS_STATUSES.map((value) => ({ value, label: value.replaceAll("_", " ") }))}
           value={status}
-          onChange={(chosen) => setParams(chosen.map((each) => ["status", each]), { replace: true })}
+          onChange={(chosen) => setParams(chosen.map((each) => ["status", each]))}
           placeholder={status.length === 0 ? "any" : ""}
           clearable
           clearButtonProps={{ "aria-label": "Clear the statuses" }}

@@ -1,6 +1,8 @@
 import type { GroupUsage, OverviewView } from "@circadia/client";
 import { SimpleGrid, Text, Title } from "@mantine/core";
 
+import { callsAddress } from "../server/call-filter";
+import { startOfDay } from "../server/clock";
 import { formatCount, formatNumberOf, formatUsd } from "../server/format";
 import { Stat } from "./stat";
 
@@ -14,6 +16,7 @@ export function TodaysUsage({ overview: { usage_today: lines } }: { overview: Ov
   const calls = (line: GroupUsage) => line.calls;
   const tokens = (line: GroupUsage) => line.input_tokens + line.output_tokens;
   const usd = (line: GroupUsage) => line.cost_usd;
+  const behind = callsAddress({ since: startOfDay() });
   const unpriced = sum((line) => line.unpriced);
   return (
     <section aria-label="Usage today">
@@ -24,15 +27,15 @@ export function TodaysUsage({ overview: { usage_today: lines } }: { overview: Ov
         </Text>
       </Title>
       <SimpleGrid cols={{ base: 1, xs: 3 }} spacing="sm">
-        <Stat label="Calls" href="/usage" note={byTier(calls, formatCount)}>
+        <Stat label="Calls" href={behind} note={byTier(calls, formatCount)}>
           {formatCount(sum(calls))}
         </Stat>
-        <Stat label="Tokens" href="/usage" note={byTier(tokens, formatCount)}>
+        <Stat label="Tokens" href={behind} note={byTier(tokens, formatCount)}>
           {formatCount(sum(tokens))}
         </Stat>
         <Stat
           label="Money"
-          href="/usage"
+          href={behind}
           note={unpriced > 0 ? `${formatNumberOf(unpriced, "call")} without a known price` : byTier(usd, formatUsd)}
         >
           {formatUsd(sum(usd))}

@@ -1,7 +1,10 @@
-import { Checkbox } from "@mantine/core";
+import { Button, Checkbox, Group } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef } from "react";
+
+import { saveCsv } from "../server/csv";
+import { useViewPart } from "../server/view";
 
 export interface Column<Row> {
   id: string;
@@ -15,6 +18,8 @@ export interface Column<Row> {
   cell: (row: Row) => ReactNode;
   /** Makes the column sortable. */
   sortValue?: (row: Row) => string | number;
+  /** What a CSV file has of the row, if it is not the value to sort by; a column with neither is not in it. */
+  csvValue?: (row: Row) => string | number;
   isNumber?: boolean;
   /** Whether a narrow screen leaves it out. */
   isWideOnly?: boolean;
@@ -51,7 +56,7 @@ interface Sort {
 /** A table that draws the visible rows only, of any number. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const { label, rows, rowKey, empty, initialSort, selection, rowHeight = 40, narrowRowHeight = rowHeight } = props;
-  const [sort, setSort] = useState<Sort | undefined>(initialSort);
+  const [sort, setSort] = useSort(props.columns, initialSort);
   const sorted = useMemo(() => sortRows(rows, props.columns, sort), [rows, props.columns, sort]);
   const columns = selection ? [selectionColumn(selection, sorted, rowKey), ...props.columns] : props.columns;
   const isNarrow = useMediaQuery("(max-width: 48em)", false, { getInitialValueInEffect: false });
@@ -66,9 +71,11 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   });
   useEffect(() => virtualizer.measure(), [virtualizer, height]);
   if (rows.length === 0) return <div className="table">{empty}</div>;
+  const filed = props.columns.filter((column) => column.csvValue ?? column.sortValue);
   const shown = isNarrow ? columns.filter((column) => !column.isWideOnly) : columns;
   const style = { gridTemplateColumns: shown.map(({ width, narrowWidth = width }) => `minmax(0, ${isNarrow ? narrowWidth : width})`).join(" ") };
   return (
+    <>
     <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
       <div role="rowgroup" className="table-head-frame">
         <div className="table-row table-head" role="row" aria-rowindex={1} style={style}>
@@ -100,7 +107,29 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
         </div>
       </div>
     </div>
+    {filed.length > 0 && (
+      <Group justify="flex-end">
+        <Button size="compact-xs" variant="subtle" color="gray" onClick={() => saveRows(label, filed, sorted)} aria-label={`Save ${label} as CSV`}>
+          CSV
+        </Button>
+      </Group>
+    )}
+    </>
   );
+}
+
+function saveRows<Row>(label: string, columns: readonly Column<Row>[], rows: readonly Row[]): void {
+  const cells = rows.map((row) => columns.map(({ csvValue, sortValue }) => (csvValue ?? sortValue)!(row)));
+  saveCsv(label, [columns.map(({ header }) => header), ...cells]);
+}
+
+/** The order of the rows, which the address keeps as `order=column` or `order=-column`. */
+function useSort<Row>(columns: readonly Column<Row>[], initial: Sort | undefined): [Sort | undefined, (sort: Sort) => void] {
+  const [order, setOrder] = useViewPart("order");
+  const column = order.replace(/^-/, "");
+  const isHere = columns.some(({ id, sortValue }) => id === column && sortValue);
+  const sort = isHere ? { column, isDescending: order.startsWith("-") } : initial;
+  return [sort, ({ column, isDescending }) => setOrder(`${isDescending ? "-" : ""}${column}`)];
 }
 
 function HeaderCell<Row>({ column, sort, onSort }: { column: Column<Row>; sort?: Sort | undefined; onSort: (sort: Sort) => void }) {

@@ -1,9 +1,10 @@
 import type {
-  AgentView, ChangeList, ChangeView, DreamView, EpisodePage, EpisodeView, MessageList, NoteState, NoteView, PassStatus, PassView,
-  ReportUsageData, SearchBankData, UnhandledMessage, UnhandledPage, UsageReport,
+  AgentView, BankList, BankView, CallList, CallView, ChangeList, ChangeView, DreamView, EpisodePage, EpisodeView, ListWakesData, MessageList, NoteState, NoteView, PassStatus, PassView,
+  ReportUsageData, SearchBankData, ShowContextData, UnhandledMessage, UnhandledPage, UsageReport, WakeList, WakeView,
 } from "@circadia/client"; // prettier-ignore
-import { type InfiniteData, infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { type InfiniteData, infiniteQueryOptions, type QueryClient, queryOptions } from "@tanstack/react-query";
 
+import type { CallFilter } from "./call-filter";
 import { circadia, showTaggedAgent } from "./circadia";
 import { serverNow, startOfDay } from "./clock";
 import { fetchPages } from "./pages";
@@ -24,6 +25,9 @@ const MOST_OF_A_PAGE = 2_000;
 const MOST_PAGES = 10;
 const MOST_CHANGES = 10_000;
 const MOST_MESSAGES = 1000;
+const FIRST_MESSAGES = 200;
+const MOST_HELD_MESSAGES = 20_000;
+const GREATEST_NUMBER = Number.MAX_SAFE_INTEGER;
 
 function query<Data>(queryKey: Key, queryFn: (context: { signal: AbortSignal }) => Promise<Data>) {
   return queryOptions({ queryKey, queryFn });
@@ -88,6 +92,44 @@ export const timelineSumsQuery = (daysAgo: number) => {
     refetchInterval: HEALTH_MILLISECONDS * 3,
   });
 };
+/** Model calls, newest first, page by page; `pages` is how many were read, since one may be empty. */
+export const callsQuery = (filter: CallFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["calls", JSON.stringify(filter)] as const,
+    queryFn: ({ pageParam, signal }): Promise<CallList> =>
+      circadia.listCalls({ query: { ...filter, limit: 200, ...(pageParam !== null && { after: pageParam }) }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next,
+    select: ({ pages }): { rows: CallView[]; pages: number } => ({ rows: pages.flatMap(({ calls }) => calls), pages: pages.length }),
+    refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? USAGE_MILLISECONDS : false),
+  });
+
+export const callQuery = (call: string) => query(["calls", "one", call], ({ signal }) => circadia.showCall({ path: { call }, signal }));
+
+export const searchAllQuery = (q: string, bank?: string) =>
+  queryOptions({
+    queryKey: ["search", q, bank] as const,
+    queryFn: ({ signal }) => circadia.search({ query: { q, limit: 5, ...(bank && { bank }) }, signal }),
+  });
+
+/** What a bank adds to a prompt, for a question and within budgets. */
+export const contextQuery = (bank: string, asked: NonNullable<ShowContextData["query"]>) =>
+  query(["memory", "context", bank, JSON.stringify(asked)], ({ signal }) => circadia.showContext({ path: { bank }, query: asked, signal }));
+
+export const sessionQuery = (session: string) =>
+  query(["sessions", "one", session], ({ signal }) => circadia.showSession({ path: { session }, signal }));
+
+export const tokensQuery = query(["tokens"], async ({ signal }) => (await circadia.listTokens({ signal })).tokens);
+
+export const providersQuery = queryOptions({
+  queryKey: ["providers"] as const,
+  queryFn: async ({ signal }) => (await circadia.listUpstreams({ signal })).upstreams,
+});
+
+export const configurationQuery = queryOptions({
+  queryKey: ["configuration"] as const,
+  queryFn: ({ signal }) => circadia.showConfig({ signal }),
+});
 
 export const sleeptimeQuery = query(["sleeptime"], ({ signal }) => circadia.showSleeptimeOfAll({ signal }));
 
@@ -120,6 +162,19 @@ export const matrixQuery = () => {
 export const wakesQuery = (agent?: string, limit = 200) =>
   query(["wakes", agent, limit], async ({ signal }) => {
     return (await circadia.listWakes({ query: { limit, ...(agent && { agent }) }, signal })).wakes;
+  });
+
+export type WakeFilter = Omit<NonNullable<ListWakesData["query"]>, "before" | "limit">;
+
+/** The wakes of all agents, newest first, page by page. */
+export const allWakesQuery = (filter: WakeFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["wakes", "all", JSON.stringify(filter)] as const,
+    queryFn: ({ pageParam, signal }): Promise<WakeList> =>
+      circadia.listWakes({ query: { ...filter, limit: 200, ...(pageParam !== null && { before: pageParam }) }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.before,
+    select: ({ pages }): WakeView[] => pages.flatMap(({ wakes }) => wakes),
   });
 
 export const wakeQuery = (wake: string) =>
@@ -159,25 +214,58 @@ export const threadsQuery = (session: string) =>
     return pages.flatMap(({ threads }) => threads);
   });
 
+/** What is held of a thread: messages in order, the number of the last one, and whether there are older ones. */
+interface HeldMessages extends MessageList {
+  hasOlder: boolean;
+}
+
 /** The newest messages of a thread, oldest first; another reading begins where the last one ended. */
 export const messagesQuery = (session: string, thread: string) =>
   queryOptions({
     queryKey: ["threads", session, thread] as const,
-    queryFn: async ({ client, queryKey, signal }) => {
-      let { messages, after } = client.getQueryData<MessageList>(queryKey) ?? { messages: [], after: 0 };
-      for (;;) {
-        const page = await circadia.listMessages({ path: { session, thread }, query: { after, limit: MOST_MESSAGES }, signal });
-        messages = [...messages, ...page.messages].slice(-MOST_MESSAGES);
-        after = page.after;
-        if (page.messages.length < MOST_MESSAGES) return { messages, after };
+    queryFn: async ({ client, queryKey, signal }): Promise<HeldMessages> => {
+      const path = { session, thread };
+      const known = client.getQueryData<HeldMessages>(queryKey);
+      if (known === undefined || known.messages.length === 0) {
+        const newest = await circadia.listMessages({ path, query: { before: GREATEST_NUMBER, limit: FIRST_MESSAGES }, signal });
+        return { ...newest, hasOlder: newest.messages.length === FIRST_MESSAGES };
       }
+      let { messages, after } = known;
+      for (;;) {
+        const page = await circadia.listMessages({ path, query: { after, limit: MOST_MESSAGES }, signal });
+        messages = [...messages, ...page.messages];
+        after = page.after;
+        if (page.messages.length < MOST_MESSAGES) break;
+      }
+      const kept = messages.slice(-MOST_HELD_MESSAGES);
+      return { messages: kept, after, hasOlder: known.hasOlder || kept.length < messages.length };
     },
   });
+
+/** Put older messages before those that are held. */
+export async function readOlderMessages(client: QueryClient, session: string, thread: string): Promise<void> {
+  const { queryKey } = messagesQuery(session, thread);
+  const first = client.getQueryData(queryKey)?.messages[0];
+  if (first === undefined) return;
+  const query = { before: first.number, limit: MOST_MESSAGES };
+  const page = await circadia.listMessages({ path: { session, thread }, query });
+  client.setQueryData(queryKey, (known) =>
+    known && { ...known, messages: [...page.messages, ...known.messages], hasOlder: page.messages.length === MOST_MESSAGES });
+}
 
 export const scheduleQuery = (agent: string) =>
   query(["schedule", agent], ({ signal }) => circadia.showSchedule({ path: { agent }, signal }));
 
-export const banksQuery = query(["banks"], async ({ signal }) => (await circadia.listBanks({ query: { limit: 1000 }, signal })).banks);
+/** Banks whose name begins with a text, by name, page by page. */
+export const banksQuery = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["banks", "all", name] as const,
+    queryFn: ({ pageParam, signal }): Promise<BankList> =>
+      circadia.listBanks({ query: { limit: 500, ...(name && { name }), ...(pageParam !== null && { after: pageParam }) }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.after,
+    select: ({ pages }): BankView[] => pages.flatMap(({ banks }) => banks),
+  });
 
 export const bankQuery = (bank: string) =>
   queryOptions({
@@ -205,6 +293,9 @@ export const episodesQuery = (bank: string, conversation: string) =>
     maxPages: MOST_PAGES,
     select: ({ pages, pageParams }): Rows<EpisodeView> => rowsOf(pages.map(({ episodes }) => episodes), pageParams),
   });
+
+export const episodeQuery = (bank: string, episode: string) =>
+  query(["memory", "episode", bank, episode], ({ signal }) => circadia.showEpisode({ path: { bank, episode }, signal }));
 
 /** Adds episodes that are new to the first page of those above; the older pages are not read again. */
 export const newEpisodesQuery = (bank: string, conversation: string) =>

@@ -5,7 +5,7 @@ import { referenceOf } from "./reference.ts";
 
 /** First part of a query's key: what events can change. */
 export type Topic =
-  | "agent" | "agents" | "answers" | "banks" | "blocks" | "cluster" | "coordination" | "dreams" | "events" | "holds"
+  | "agent" | "agents" | "answers" | "banks" | "blocks" | "calls" | "cluster" | "coordination" | "dreams" | "events" | "holds"
   | "inbox" | "me" | "memory" | "overview" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads"
   | "timeline" | "tokens" | "usage" | "wakes"; // prettier-ignore
 
@@ -26,9 +26,9 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   access_revoked: ["tokens", "me"],
   sleep_start: ["timeline", ...ALL_OF_AGENT],
   sleep_stop: ["timeline", ...ALL_OF_AGENT],
-  held: ["holds", "timeline", ...ALL_OF_AGENT],
-  admitted: ["holds", "timeline", ...ALL_OF_AGENT],
-  dropped: ["holds", "timeline", ...ALL_OF_AGENT],
+  held: ["holds", "calls", "timeline", ...ALL_OF_AGENT],
+  admitted: ["holds", "calls", "timeline", ...ALL_OF_AGENT],
+  dropped: ["holds", "calls", "timeline", ...ALL_OF_AGENT],
   thread_created: ["threads"],
   thread_closed: ["threads"],
   participant_added: ["threads"],

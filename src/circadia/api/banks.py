@@ -146,12 +146,15 @@ async def list_banks(
     who: Who,
     context: Context,
     template: Annotated[str | None, Query(description="Only banks made from this template.")] = None,
+    name: Annotated[str, Query(max_length=128, description="Only banks whose name begins with this.")] = "",
     after: Annotated[str, Query(description="Name of the last bank on the previous page.")] = "",
     limit: Limit = 100,
 ) -> BankList:
     """List banks: all for the operator, and for an agent those that it may access."""
     async with context.store.begin_read() as tx:
-        banks = await context.memory.banks.list_banks(tx, who, template=template, after=after, limit=limit + 1)
+        banks = await context.memory.banks.list_banks(
+            tx, who, template=template, prefix=name, after=after, limit=limit + 1
+        )
         page = [await bank_view(context, tx, bank) for bank in banks[:limit]]
     return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Annotated, Any, Final, cast
 
 from fastapi import Path, Query
@@ -21,6 +22,7 @@ from circadia.records.call import UsageGroup
 from circadia.records.member import MemberHolds, find_conflicts
 from circadia.records.principal import AccessRole
 from circadia.records.session import build_reference
+from circadia.schemas.config import ConfigurationView, EffectiveSettingView
 from circadia.schemas.fleet import (
     ROLE,
     AccessTokenCreated,
@@ -43,6 +45,8 @@ from circadia.schemas.fleet import (
     UsageLine,
     UsageReport,
 )
+from circadia.settings.effective import list_settings
+from circadia.settings.root import fingerprint
 from circadia.settings.upstreams import Api, UpstreamSettings
 from circadia.sleeptime.engine.health import RED_BANK
 
@@ -184,6 +188,23 @@ async def list_upstreams(who: Who, context: Context) -> UpstreamList:
 def _upstream_view(name: str, upstream: UpstreamSettings) -> UpstreamView:
     end, url, key = _AZURE if upstream.key_header == "api-key" else _VARIABLES[upstream.api]
     return UpstreamView(name=name, api=upstream.api, path=f"/llm/{name}{end}", url_variable=url, key_variable=key)
+
+
+config_router = noun_router("config")
+
+
+@config_router.get("/config")
+async def show_config(who: Who, context: Context) -> ConfigurationView:
+    """Show the configuration with which this server has started, without secrets. Operator only.
+
+    Agents that the file has changed since are in force as `GET /sessions/{session}/agents/{agent}` shows them.
+    """
+    require_operator(who)
+    stated = context.settings.model_dump(mode="json", exclude_unset=True)
+    return ConfigurationView(
+        version=version("circadia"), check=fingerprint(context.settings),
+        settings=[EffectiveSettingView.of(setting) for setting in list_settings(context.settings, stated)],
+    )  # fmt: skip
 
 
 usage_router = noun_router("usage")

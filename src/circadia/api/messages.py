@@ -169,19 +169,34 @@ async def list_messages(
     who: Who,
     context: Context,
     after: Annotated[int, Query(ge=0, le=MAX_COUNT, description="Number of the last message seen.")] = 0,
+    before: Annotated[
+        int | None, Query(ge=1, le=MAX_COUNT, description="The last messages before this number, in place of `after`.")
+    ] = None,
     limit: Limit = 100,
 ) -> MessageList:
-    """List the messages of a thread; this marks no delivery as handled. Access: operator, participants."""
+    """List the messages of a thread; this marks no delivery as handled. Access: operator, participants.
+
+    With `before`, a page has the last messages before it, in order: a reader begins with the newest ones.
+    """
     async with context.store.begin_read() as tx:
         found_session = await find_session(tx, who, session)
         found_thread = await find_thread(tx, who, found_session, thread)
         await context.threads.require_reader(tx, who, found_thread)
-        messages, _ = await fetch_page(
-            lambda last, most: tx.messages.find_by_thread(
-                found_thread.id, after=after if last is None else last.number, limit=most
-            ),
-            limit,
-        )
+        if before is not None:
+            older, _ = await fetch_page(
+                lambda last, most: tx.messages.find_before(
+                    found_thread.id, before if last is None else last.number, limit=most
+                ),
+                limit,
+            )
+            messages = older[::-1]
+        else:
+            messages, _ = await fetch_page(
+                lambda last, most: tx.messages.find_by_thread(
+                    found_thread.id, after=after if last is None else last.number, limit=most
+                ),
+                limit,
+            )
     return MessageList(
         messages=[MessageView.of(message) for message in messages], after=messages[-1].number if messages else after
     )

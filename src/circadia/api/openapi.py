@@ -46,11 +46,13 @@ _NOUNS: Final = {
     "sleeptime": "Status of sleep-time compute.",
     "answers": "Ready answers of a bank.",
     "holds": "Calls held at the gateway.",
-    "calls": "Streamed answers that are kept after a broken connection.",
     "approvals": "Calls that wait for a person's approval.",
     "events": "The event log.",
     "timeline": "What agents did, and when.",
     "usage": "Totals of model calls.",
+    "calls": "Model calls one by one, and streamed answers that are kept after a broken connection.",
+    "search": "Search by name and id.",
+    "config": "The configuration in force.",
     "cluster": "Servers on the same database.",
     "overview": "State of the fleet, and what is not well.",
     "tokens": "Tokens of people, and who the caller is.",
@@ -67,7 +69,7 @@ _PATH_PARAMETERS: Final = {
     "pulse": "Id of the pulse.",
     "hold": "Id of the hold.",
     "approval": "Id of the approval.",
-    "call": "Id of the call.",
+    "call": "Id of the call, or of the hold while it is held.",
     "key": "Name of the setting.",
     "hook": "Name of the hook.",
     "bank": "Name of the bank, or a template of the agent's policy.",
@@ -110,7 +112,7 @@ _BOUNDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
 """What Pydantic leaves of the bounds of a number that is a union."""
 _LISTS: Final = {"group_by"}
 """Queries whose values are separated by commas."""
-_FILTERS: Final = {"session", "agent", "sender"}
+_FILTERS: Final = {"session", "agent", "sender", "bank"}
 """Queries whose names must exist."""
 
 

@@ -266,5 +266,6 @@ def _wake_node(wake: Wake, parent: str | None) -> ChainNode:
 def _pulse_node(pulse: Pulse, parent: str | None, usage: UsageGroup | None) -> ChainNode:
     return ChainNode(
         kind="pulse", id=pulse.id, at=pulse.created_at, agent=pulse.agent, by=pulse.by, state=pulse.status.value,
-        detail=pulse.detail, depth=pulse.depth, parent=parent, usage=usage and usage_line([usage]),
+        detail=pulse.detail, depth=pulse.depth, parent=parent, ended_at=pulse.ended_at,
+        usage=usage and usage_line([usage]),
     )  # fmt: skip

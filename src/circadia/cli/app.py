@@ -91,6 +91,7 @@ class CommandList(LazyGroup):
                 "monitoring.events",
                 "Print events, oldest first. With --follow and --json, one event per line.",
             ),
+            "calls": ("monitoring.calls", "List model calls, newest first: tokens, cost, time held, why they stopped."),
             "usage": ("monitoring.usage", "Sum up the ended model calls: tokens, cost at list prices, time held."),
         },
         "Machine": {

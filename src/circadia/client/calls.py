@@ -22,6 +22,8 @@ from circadia.schemas.agents import (
     SleepingList,
     SleepingView,
 )
+from circadia.schemas.calls import CallDetail, CallList, CallState
+from circadia.schemas.config import ConfigurationView
 from circadia.schemas.events import EventList, EventView
 from circadia.schemas.fleet import (
     AccessTokenCreated,
@@ -37,6 +39,7 @@ from circadia.schemas.fleet import (
     UpstreamView,
     UsageReport,
 )
+from circadia.schemas.search import SearchResult
 from circadia.schemas.sessions import (
     MessageList,
     MessageView,
@@ -237,9 +240,11 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
             MessageView, "POST", "sessions", session, "threads", thread, "messages", body=body
         )
 
-    async def list_messages(self, session: str, thread: str, *, after: int = 0, limit: int = 100) -> list[MessageView]:
-        """Return messages with a number above `after`, in order."""
-        query = {"after": after, "limit": limit}
+    async def list_messages(
+        self, session: str, thread: str, *, after: int = 0, before: int | None = None, limit: int = 100
+    ) -> list[MessageView]:
+        """Return messages with a number above `after`, or the last ones with a number below `before`, in order."""
+        query = {"after": after, "before": before, "limit": limit}
         answer = await self._http.fetch(
             MessageList, "GET", "sessions", session, "threads", thread, "messages", query=query
         )
@@ -371,6 +376,45 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
             "limit": limit,
         }  # fmt: skip
         return await self._http.fetch(UsageReport, "GET", "usage", query=query)
+
+    async def list_calls(
+        self,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        tier: str | None = None,
+        status: CallState | None = None,
+        upstream: str | None = None,
+        end_user: str | None = None,
+        conversation: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> CallList:
+        """Return model calls, newest first; with status `held`, those that the server holds.
+
+        `after` is the `next` of the page before. A page that few calls meet is short, and has a `next` all the same.
+        """
+        query = {
+            "session": session, "agent": agent, "model": model, "tier": tier, "status": status, "upstream": upstream,
+            "end_user": end_user, "conversation": conversation, "since": since, "until": until, "after": after,
+            "limit": limit,
+        }  # fmt: skip
+        return await self._http.fetch(CallList, "GET", "calls", query=query)
+
+    async def show_call(self, call: str) -> CallDetail:
+        """Return a model call, or one that is held, by the id of its hold."""
+        return await self._http.fetch(CallDetail, "GET", "calls", call)
+
+    async def search(self, q: str, *, bank: str | None = None, limit: int = 5) -> SearchResult:
+        """Find things by the beginning of a name or id or a part of a name, and texts of a bank."""
+        return await self._http.fetch(SearchResult, "GET", "search", query={"q": q, "bank": bank, "limit": limit})
+
+    async def show_config(self) -> ConfigurationView:
+        """Return the configuration with which the server has started, without secrets."""
+        return await self._http.fetch(ConfigurationView, "GET", "config")
 
     async def create_token(self, name: str, role: str) -> AccessTokenCreated:
         """Create a token for a person, as `operator` or `viewer`; only this answer has its secret."""

@@ -38,11 +38,12 @@ class MemoryCalls:
         body = {"name": name, "description": description, "policy": policy}
         return await self._http.fetch(BankView, "POST", "banks", body=body)
 
-    async def list_banks(self, *, template: str | None = None, after: str | None = None, limit: int = 100) -> BankList:
-        """Return banks by name, optionally only those made from a template."""
-        return await self._http.fetch(
-            BankList, "GET", "banks", query={"template": template, "after": after, "limit": limit}
-        )
+    async def list_banks(
+        self, *, template: str | None = None, name: str | None = None, after: str | None = None, limit: int = 100
+    ) -> BankList:
+        """Return banks by name, optionally only those of a template, or whose name begins with `name`."""
+        query = {"template": template, "name": name, "after": after, "limit": limit}
+        return await self._http.fetch(BankList, "GET", "banks", query=query)
 
     async def show_bank(self, bank: str, *, user: str | None = None) -> BankView:
         return await self._http.fetch(BankView, "GET", "banks", bank, query={"user": user})

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Final
 
 from circadia.clock import Clock
@@ -227,11 +228,13 @@ class BankService:
         return bank
 
     async def list_banks(
-        self, tx: Tx, principal: Principal, *, template: str | None = None, after: str = "", limit: int | None = None
-    ) -> Sequence[Bank]:
-        """Return up to `limit` banks that a principal may open, by name, after the name `after`."""
+        self, tx: Tx, principal: Principal, *, template: str | None = None, prefix: str = "", after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[Bank]:  # fmt: skip
+        """Return up to `limit` banks that a principal may open, by name, after `after`, that begin with `prefix`."""
         named = None if principal.agent is None else _bank_names(principal.agent.policy)
-        return await tx.banks.find_all(template=template, named=named, after=after, limit=limit)
+        banks = await tx.banks.find_all(template=template, named=named, least=prefix, after=after, limit=limit)
+        return list(takewhile(lambda bank: bank.name.startswith(prefix), banks))
 
     async def change(
         self, tx: Tx, bank: Bank, *, by: str, name: str | None = None, description: str | None = None,

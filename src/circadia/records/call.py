@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from circadia.ids import AgentId, CallId
+from circadia.ids import AgentId, AnswerId, CallId
 from circadia.records.fast_record import fast_record
 
 
@@ -62,6 +62,49 @@ class Call:
     end_user: str | None = None
     turn: bool = False
     """Whether the last message came from the user."""
+    stop_reason: str | None = None
+    """Why the model stopped, in the provider's word."""
+    retries: int = 0
+    """How often the gateway sent it again."""
+    lookup: str | None = None
+    """Outcome of its lookup of ready answers; none if it had none."""
+    answer_id: AnswerId | None = None
+    """The ready answer that it got, or had as a hint."""
+    memory: str = ""
+    """The rows of memory that were added for its newest turn (`MemoryKeys`); empty without any."""
+
+
+@fast_record
+class CallText:
+    """The request and the answer of a call, where the settings keep them: redacted and cut."""
+
+    id: CallId
+    at: datetime
+    request: str
+    response: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallFilter:
+    """Which calls a list has; none of a value means any."""
+
+    session: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    tier: str | None = None
+    status: CallStatus | None = None
+    upstream: str | None = None
+    end_user: str | None = None
+    conversation: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallPage:
+    calls: Sequence[Call]
+    next: str | None
+    """Cursor of the next page, which may be there although this one is not full; none in the last one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

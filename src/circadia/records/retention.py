@@ -9,6 +9,7 @@ class RetentionKind(StrEnum):
     EVENTS = "events"
     CALLS = "calls"
     """They leave sums of each day."""
+    CALL_TEXTS = "call_texts"
     USER_SUMS = "user_sums"
     """Daily sums by end user."""
     SUMS = "sums"

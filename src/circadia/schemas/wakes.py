@@ -220,6 +220,7 @@ class ChainNode(View):
     detail: str = Field(description="Explanation; for a message, the start of its text.")
     depth: int = Field(description="Number of wakes since the root.")
     parent: str | None = Field(description="Id of the cause; null without a cause in the chain.")
+    ended_at: datetime | None = Field(default=None, description="When a pulse ended.")
     usage: UsageLine | None = Field(
         default=None, description="Model calls of a pulse; null for others, and for a pulse without a stored call."
     )

@@ -252,6 +252,7 @@ def list_ages(settings: Settings) -> Mapping[RetentionKind, timedelta | None]:
     return {
         RetentionKind.EVENTS: of(kept.events_days),
         RetentionKind.CALLS: of(kept.calls_days),
+        RetentionKind.CALL_TEXTS: of(settings.calls.text_days),
         RetentionKind.USER_SUMS: of(kept.calls_days),
         RetentionKind.SUMS: of(kept.sums_days),
         RetentionKind.WAKES: of(kept.wakes_days),

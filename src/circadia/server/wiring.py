@@ -25,6 +25,7 @@ from circadia.api.app import ApiContext, create_api
 from circadia.api.hook_door import HookDoor
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
+from circadia.gateway.accounting.call_texts import CallTextQueue
 from circadia.gateway.accounting.id_owners import IssuedId, Owners
 from circadia.gateway.accounting.journal import LINES, Journal
 from circadia.gateway.answers.answer_book import AnswerBook
@@ -52,6 +53,7 @@ from circadia.llm.prices import PriceList, listed_models
 from circadia.mcp_server.app import McpContext, McpServer
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent
+from circadia.records.call import CallText
 from circadia.records.event import AnswerResume, EventType
 from circadia.records.member import Role
 from circadia.server.cluster_wiring import (
@@ -109,6 +111,7 @@ class Server:
     journal: Journal
     exchanges: ExchangeQueue
     answers: AnswerBook
+    texts: CallTextQueue
     drain: Drain
     waiting: Callable[[], int]
     """Returns the number of callers that are held or get keep-alives."""
@@ -204,7 +207,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     ))  # fmt: skip
     stdio, bodies = StdioServers(context.mcp_servers, context.environment, clock), BodiesInFlight(settings.limits)
     (resolver, answers), lookup = build_gateway_answers(context, memory, journal, metrics, models[0])
-    door, exchanges, drafter = await _model_door(
+    door, exchanges, texts, drafter = await _model_door(
         stack, context, identity, gate, bodies, journal, memory, sleeptime, resolver, answers
     )
     doors = {"llm": door, "mcp": _mcp_door(context, identity, gate, bodies, own, stdio)}
@@ -227,11 +230,11 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
          *build_redis_bridge(context, wakes), DreamRunner(context, folders, memory, sleeptime)),
         partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip
-    queues = journal, door.owners, exchanges, answers
+    queues = journal, door.owners, exchanges, answers, texts
     await start_background(stack, own, stdio, queues, tasks, front.deaths.append)
     return Server(
         app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers,
-        waiting=lambda: gate.total_held + ticker.waiting,
+        texts=texts, waiting=lambda: gate.total_held + ticker.waiting,
         drain=Drain(context, front, gate, worker, sleep_worker, queues),
     )  # fmt: skip
 
@@ -326,7 +329,7 @@ async def _model_door(
     stack: AsyncExitStack, context: ServerContext, identity: Identity, gate: Gate, bodies: BodiesInFlight,
     journal: Journal, memory: MemoryServices, sleeptime: SleeptimeService, resolver: AnswerResolver,
     answers: AnswerBook,
-) -> tuple[ModelDoor, ExchangeQueue, GatewayAnswerDrafter]:  # fmt: skip
+) -> tuple[ModelDoor, ExchangeQueue, CallTextQueue, GatewayAnswerDrafter]:  # fmt: skip
     clock, store, settings = context.clock, context.store, context.settings
     providers = await open_providers(context, stack)
     owners = Owners(clock, store, context.build_spool("owners", [IssuedId]))
@@ -334,7 +337,8 @@ async def _model_door(
     turns = Turns(clock, context.ids, store, journal, context.signals, context.contact)
     exchanges, remembering = build_gateway_memory(context, memory, sleeptime, resolver, answers)
     sleeptime.behind = [exchanges.flush, answers.flush]
-    ledger = Ledger(clock, context.ids, journal, budget, turns, remembering, context.traces)
+    texts = CallTextQueue(clock, store, context.build_spool("call_texts", [CallText]), settings.calls)
+    ledger = Ledger(clock, context.ids, journal, budget, turns, remembering, context.traces, texts)
     preparation = Preparation(clock, store, identity, turns, remembering, ledger)
     writer = AnswerWriter(gate.presence, owners)
 
@@ -349,7 +353,7 @@ async def _model_door(
         clock, identity, gate, bodies, providers, owners, budget, preparation, writer, ledger, answers_kept,
         settings.defaults, settings.limits,
     )  # fmt: skip
-    return door, exchanges, GatewayAnswerDrafter(clock, store, memory, resolver.finder, providers)
+    return door, exchanges, texts, GatewayAnswerDrafter(clock, store, memory, resolver.finder, providers)
 
 
 def _mcp_door(

@@ -15,6 +15,7 @@ from circadia.settings.memory import BankSettings, EndpointEmbedderSettings, Mem
 from circadia.settings.schedule import AgentSettings, HookSettings
 from circadia.settings.section import RedisUrl, Section
 from circadia.settings.server import (
+    CallsSettings,
     DefaultsSettings,
     FleetSettings,
     LimitsSettings,
@@ -53,6 +54,9 @@ class Settings(Section):
     mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict, description="MCP servers, by name.")
     defaults: DefaultsSettings = Field(
         DefaultsSettings.model_validate({}), description="Policy and timing for agents that state none."
+    )
+    calls: CallsSettings = Field(
+        CallsSettings.model_validate({}), description="What is kept of model calls besides their figures."
     )
     limits: LimitsSettings = Field(LimitsSettings.model_validate({}), description="Maximum sizes and counts.")
     launchers: dict[str, LauncherSettings] = Field(

@@ -111,6 +111,16 @@ class DefaultsSettings(AgentPolicy, Section):
         return 45.0 if self.profile == "reverse_proxy" else 120.0
 
 
+class CallsSettings(Section):
+    """What is kept of model calls besides their figures."""
+
+    keep_texts: bool = Field(
+        False, description="Whether the beginnings of requests and answers are kept, without secrets of known forms."
+    )
+    max_text_bytes: int = Field(16 * 2**10, ge=1, le=2**16, description="Maximum size of each text that is kept.")
+    text_days: int = Field(7, ge=1, le=365, description="Days for which texts are kept.")
+
+
 class LimitsSettings(Section):
     """Maximum sizes and counts; the server refuses a call over a limit with 429 or 413."""
 

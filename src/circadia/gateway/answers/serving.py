@@ -187,9 +187,15 @@ class Lookup:
         lines = [(ANSWER, self.outcome.value.encode())]
         if self.found.loading:
             lines.append((ANSWER_REASON, LOADING))
-        if self.outcome is not LookupOutcome.MISS and self.found.answer is not None:
-            lines.append((ANSWER_ID, self.found.answer.id.encode()))
+        if (answer_id := self.answer_id) is not None:
+            lines.append((ANSWER_ID, answer_id.encode()))
         return lines
+
+    @property
+    def answer_id(self) -> AnswerId | None:
+        """The answer that the call gets, or is shown."""
+        found = self.found.answer
+        return None if self.outcome is LookupOutcome.MISS or found is None else found.id
 
     @property
     def is_same_question(self) -> bool:

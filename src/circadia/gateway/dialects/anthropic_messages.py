@@ -259,6 +259,7 @@ class BufferedMessage(BufferedMeter):
         self.model = fields.as_text(answer.get("model"))
         self.usage = messages_usage(answer.get("usage")) or Usage()
         self.complete = answer.get("type") == "message"
+        self.stop_reason = fields.as_text(answer.get("stop_reason"))
         self._answer = answer
         self.ids.extend(_container_id(answer.get("container")))
         self.ids.extend(_result_files(fields.as_list(answer.get("content"))))
@@ -273,7 +274,6 @@ class StreamedMessage(StreamedMeter):
         self._blocks: dict[object, dict[str, object]] = {}
         self._pieces: dict[object, list[str]] = {}
         self._chars_left = MAX_TEXT_CHARS if hashes else -1
-        self._stopped: object = None
 
     def read_event_data(self, frame: dict[str, object]) -> bool:
         """Read an event; none is ever removed."""
@@ -294,7 +294,7 @@ class StreamedMessage(StreamedMeter):
                 delta = fields.as_object(frame.get("delta"))
                 self._count(frame.get("usage"))
                 self._add_container_id(delta.get("container"))
-                self._stopped = delta.get("stop_reason") or self._stopped
+                self.stop_reason = fields.as_text(delta.get("stop_reason")) or self.stop_reason
             case "message_stop":
                 self.complete = True
             case "error":
@@ -305,7 +305,7 @@ class StreamedMessage(StreamedMeter):
         return False
 
     def answer_so_far(self) -> AnswerContent | None:
-        return _answer_content(self._content(), self._stopped)
+        return _answer_content(self._content(), self.stop_reason)
 
     def finish(self) -> None:
         if self._chars_left >= 0 and self.complete:

@@ -100,7 +100,9 @@ class _Content(Meter):
         self.usage = contents_usage(answer.get("usageMetadata")) or self.usage
         candidates = [fields.as_object(candidate) for candidate in fields.as_list(answer.get("candidates"))]
         blocked = fields.as_object(answer.get("promptFeedback")).get("blockReason")
-        self.complete = self.complete or bool(blocked) or any(candidate.get("finishReason") for candidate in candidates)
+        reasons = (blocked, *(candidate.get("finishReason") for candidate in candidates))
+        self.stop_reason = next(filter(None, map(fields.as_text, reasons)), self.stop_reason)
+        self.complete = self.complete or any(reasons)
         self._is_cut |= any(candidate.get("finishReason") == "MAX_TOKENS" for candidate in candidates[:1])
         for part in _parts(fields.as_object(candidates[0].get("content"))) if candidates else ():
             text = part.get("text")

@@ -45,6 +45,8 @@ class Meter(ABC):
         self.handle: str | None = None
         """The id among them with which a next request may continue this answer (OpenAI's response id)."""
         self.complete = False
+        self.stop_reason: str | None = None
+        """Why the model stopped, in the provider's word."""
         self.answer_hashes: list[str] = []
         """The request's chain continued with the answer: one hash for each way to send it back, the likeliest last."""
         self._head = hashes[-1] if hashes else None

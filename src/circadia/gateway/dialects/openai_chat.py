@@ -244,6 +244,7 @@ class BufferedChat(BufferedMeter):
         choices = fields.as_list(answer.get("choices"))
         self.complete = bool(choices)
         self._first = fields.as_object(choices[0]) if choices else {}
+        self.stop_reason = fields.as_text(self._first.get("finish_reason"))
         for choice in choices:
             message = fields.as_object(fields.as_object(choice).get("message"))
             if message:
@@ -288,7 +289,7 @@ class StreamedChat(StreamedMeter):
     def _delta(self, choice: dict[str, Any]) -> None:
         reason = choice.get("finish_reason")
         if reason:
-            self.complete = True
+            self.complete, self.stop_reason = True, self.stop_reason or fields.as_text(reason)
             self._set_finish_reason(choice.get("index"), reason)
         delta: dict[str, Any] | None = choice.get("delta")
         if self._chars_left < 0 or type(delta) is not dict or not delta:

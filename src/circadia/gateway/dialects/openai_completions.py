@@ -47,7 +47,8 @@ class _BufferedCompletion(BufferedMeter):
     def read_answer(self, answer: dict[str, object]) -> None:
         self.model = fields.as_text(answer.get("model"))
         self.usage = completions_usage(answer.get("usage")) or Usage()
-        self.complete = bool(fields.as_list(answer.get("choices")))
+        choices = fields.as_list(answer.get("choices"))
+        self.complete, self.stop_reason = bool(choices), _find_stop_reason(choices)
 
 
 class _StreamedCompletion(StreamedMeter):
@@ -58,9 +59,13 @@ class _StreamedCompletion(StreamedMeter):
         if usage is not None:
             self.usage = usage
         choices = frame.get("choices")
-        if any(fields.as_object(choice).get("finish_reason") for choice in fields.as_list(choices)):
-            self.complete = True
+        if reason := _find_stop_reason(fields.as_list(choices)):
+            self.complete, self.stop_reason = True, reason
         return usage is not None and choices == [] and only_usage(frame)
+
+
+def _find_stop_reason(choices: list[object]) -> str | None:
+    return next(filter(None, (fields.as_text(fields.as_object(each).get("finish_reason")) for each in choices)), None)
 
 
 def _count(prompts: list[object]) -> int:

@@ -393,6 +393,8 @@ class _Response(Meter):
         self._add_id(fields.as_object(conversation).get("id") or conversation)
         if response.get("status") in ("completed", "incomplete"):
             self.complete = True
+            why = fields.as_object(response.get("incomplete_details")).get("reason") or response["status"]
+            self.stop_reason = fields.as_text(why)
             self._content = _answer_content(
                 output, cut=response.get("status") == "incomplete", handle=self._background_id
             )

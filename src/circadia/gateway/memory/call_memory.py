@@ -213,8 +213,9 @@ class CallMemory:
         if pending is not None and _brings_news(call, pending, lookup):
             self._exchanges.expect(id(turn), policy, turn.user)
         follow_up = CallFollowUp(
-            pending_turn=pending, uses=injected.uses, lookup=lookup, additions=injected.additions, shown=injected.texts
-        )
+            pending_turn=pending, uses=injected.uses, lookup=lookup, additions=injected.additions,
+            shown=injected.texts, memory=injected.memory,
+        )  # fmt: skip
         if prompt is not None and injected.body is content and not injected.additions:
             return _with_notices(prompt, turn, content, follow_up, held=held)
         return PreparedCall(

@@ -84,6 +84,8 @@ class CallFollowUp:
     """What the gateway has now added to the conversation's turns; empty if it added nothing."""
     shown: Sequence[str] = ()
     """The texts of memory that the call has shown."""
+    memory: str = ""
+    """What its ledger line keeps of the rows of memory (`encode_memory`)."""
 
     @property
     def is_chore(self) -> bool:

@@ -31,7 +31,16 @@ from circadia.gateway.memory.additions import (
     text_hash,
 )
 from circadia.gateway.memory.conversations import ConversationCall
-from circadia.gateway.memory.line_keys import LineKey, LineKind, bank_key, block_key, day_key, hit_key, left_out_key
+from circadia.gateway.memory.line_keys import (
+    LineKey,
+    LineKind,
+    bank_key,
+    block_key,
+    day_key,
+    encode_memory,
+    hit_key,
+    left_out_key,
+)
 from circadia.gateway.memory.notices import ChangeNotice, render_changes
 from circadia.gateway.payload.prompt import RequestPrompt
 from circadia.ids import BankId
@@ -70,6 +79,8 @@ class InjectedBody:
     """What was added behind messages of the prompt, by their index."""
     additions: str = ""
     """What the conversation's row keeps if the body is answered; empty if nothing was added."""
+    memory: str = ""
+    """What the call's ledger line keeps of it."""
     breaks: Sequence[tuple[str, int]] = ()
     """Reason and bytes of each break of what the call before it has sent."""
 
@@ -215,6 +226,7 @@ class Injection:
         return InjectedBody(
             body=body if is_plain else prompt.with_additions(result.stable, shown), stable=result.stable, shown=shown,
             uses=uses, lookup=result.lookup, additions=additions, breaks=_find_breaks(request, result, dropped),
+            memory=encode_memory(first_id, stable_keys(banks, result.blocks), newest.lines if newest else ()),
             change_notice=(banks.first, changes) if changes and banks.first is not None else None,
         )  # fmt: skip
 

@@ -5,6 +5,8 @@ from datetime import date
 from enum import StrEnum
 from typing import Any, Final
 
+import orjson
+
 from circadia.memory.context import Hit
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -68,6 +70,28 @@ def bank_key(bank: Bank) -> LineKey:
 
 def left_out_key(names: Sequence[str]) -> LineKey:
     return (LineKind.LEFT_OUT.value, ", ".join(names), 0, 1)
+
+
+_ROWS: Final = frozenset({LineKind.BANK, LineKind.BLOCK, LineKind.EPISODE, LineKind.NOTE})
+
+
+def encode_memory(first_bank: str, stable: Iterable[BlockKey], lines: Iterable[LineKey]) -> str:
+    """Return the text that a call's ledger line keeps of the memory for its newest turn; empty without any rows."""
+    head: LineKey = (LineKind.BANK.value, first_bank, 0, 1)
+    kinds = {True: LineKind.BLOCK.value, False: LineKind.BANK.value}
+    blocks: list[LineKey] = [(kinds[version > 0], key, version, 1) for key, version in stable]
+    kept = [head, *blocks, head, *(line for line in lines if line[0] in _ROWS)]
+    has_rows = any(line[0] != LineKind.BANK for line in kept)
+    return orjson.dumps(list(map(short_key, kept))).decode() if has_rows else ""
+
+
+def decode_memory(kept: str) -> Iterator[tuple[str, LineKind, str | int, int]]:
+    """Yield bank id, kind, number or label, and version or passage of each row of memory, each once."""
+    lines = map(whole_key, orjson.loads(kept)) if kept else ()
+    seen: dict[tuple[str, LineKind, str | int, int], None] = {}
+    for _, bank_id, group in split_by_bank(lines):
+        seen |= {(bank_id, LineKind(kind), key, version): None for kind, key, version, _ in group}
+    yield from seen
 
 
 def split_by_bank(lines: Iterable[LineKey]) -> Iterator[tuple[LineKey | None, str, Sequence[LineKey]]]:

@@ -133,6 +133,8 @@ class AnswerWriter:
                 if events is not None:
                     passed = events.feed(passed)
                 passed = upstream.without_key(passed)
+                if answer.status >= 400:
+                    relayed.error_start = (relayed.error_start + upstream.without_key(chunk))[: relayed.kept_bytes]
                 if len(meter.ids) > owned:
                     await self._record_ids(relayed, meter.ids[owned:])
                     owned = len(meter.ids)

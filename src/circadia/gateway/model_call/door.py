@@ -113,6 +113,7 @@ class ModelDoor:
             grace_seconds=self._fit_keep_alives(call, reply),
             retry_key=_retry_key(call),
             in_pulse=call.pulse_id is not None,
+            request=call.request,
         )
         if call.agent.policy.approves_model_calls:
             return self._approve_and_relay(call, gate_call)
@@ -150,6 +151,8 @@ class ModelDoor:
         entry = self._ledger.open_entry(relayed, await self._preparation.begin_turn(call), admission)
         try:
             answer = await self._preparation.prepare(relayed, entry, gate_call.body)
+            if relayed.kept_bytes:
+                relayed.request_start = (gate_call.body.with_additions or gate_call.body.content)[: relayed.kept_bytes]
             if answer is None:
                 await self._exchange(relayed, gate_call.body)
             else:
@@ -179,6 +182,7 @@ class ModelDoor:
             relayed.status, relayed.first_byte_at = answer.status, self._clock.monotonic()
             if answer.status >= 400:
                 relayed.is_too_long |= whole is not None and is_too_long(answer.status, whole)
+                relayed.error_start = (whole or b"")[: relayed.kept_bytes]
                 self._ledger.record_error(relayed.call, answer.status, "answered with an error")
             await self._writer.write_answer(relayed, answer, whole)
         except UpstreamFailed as error:

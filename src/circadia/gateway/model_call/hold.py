@@ -27,6 +27,7 @@ from circadia.errors import (
     TargetGone,
 )
 from circadia.gateway.accounting.journal import Journal
+from circadia.gateway.dialects.base import ModelRequest
 from circadia.gateway.hold.approvals import ApprovalDesk, CallApproval
 from circadia.gateway.hold.bodies import WOKEN_WAIT_SECONDS, BodySpool, CallBody, SpooledBody
 from circadia.gateway.hold.places import HoldPlaces, Pace, PacePermit
@@ -93,6 +94,12 @@ class HoldView:
     bytes: int
     approval: ApprovalId | None = None
     """The approval that it waits for; None if it waits for its agent's wake."""
+    to: str = ""
+    """The provider or MCP server."""
+    model: str = ""
+    streamed: bool = False
+    turn: bool = False
+    """Whether its last message came from the user."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -116,6 +123,8 @@ class GateCall:
     """Whether the caller's token is that of a pulse."""
     approval: CallApproval | None = None
     """A person's approval that it needs before it is sent."""
+    request: ModelRequest | None = None
+    """What a model call asks for."""
 
     line: tuple[AgentId, str] = field(init=False)
     number: int = -1
@@ -465,6 +474,10 @@ class Gate:
             "list the held calls again, and ask the server that holds it"
         )
 
+    def find_hold(self, hold: HoldId) -> HoldView | None:
+        """Return a call that this server holds."""
+        return next((self._view(call) for call in self._holds if call.id == hold), None)
+
     def _view(self, call: GateCall) -> HoldView:
         return HoldView(
             id=call.id,
@@ -478,6 +491,10 @@ class Gate:
             phase="silent" if call.reply.phase is Phase.SILENT else "opened",
             bytes=call.spooled.size,
             approval=call.awaited_approval,
+            to=call.to,
+            model=(call.request and call.request.model) or "",
+            streamed=call.request is not None and call.request.streamed,
+            turn=call.request is not None and call.request.turn,
         )
 
 

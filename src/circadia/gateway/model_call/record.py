@@ -8,6 +8,7 @@ from opentelemetry.trace import Span
 
 from circadia.clock import Clock
 from circadia.gateway.accounting.budget import DEFAULT_OUTPUT_TOKENS, CallBudgetGuard, has_budget
+from circadia.gateway.accounting.call_texts import CallTextQueue
 from circadia.gateway.accounting.journal import Journal
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.memory.call_memory import CallMemory
@@ -24,6 +25,7 @@ from circadia.telemetry.traces import Traces, end_call_span
 READY: Final = "ready"
 _UNKNOWN: Final = Usage()
 _NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
+_LONGEST_REASON: Final = 64
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class Ledger:
         turns: Turns,
         memory: CallMemory,
         traces: Traces,
+        texts: CallTextQueue,
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -57,10 +60,12 @@ class Ledger:
         self._turns = turns
         self._memory = memory
         self._traces = traces
+        self._texts = texts
 
     def open_entry(self, relayed: RelayedCall, turn: ConversationCall, admission: Admission) -> LedgerEntry:
         call, call_id = relayed.call, CallId(self._ids.new("call"))
         at, began = self._clock.now(), self._clock.monotonic()
+        relayed.kept_bytes = self._texts.kept_bytes
         span = self._traces.start_gateway_span(
             call.dialect.endpoint, call.provider.upstream.name, call.request.model, call.headers
         )
@@ -91,6 +96,8 @@ class Ledger:
         row = _build_row(entry, self._clock.monotonic() - entry.began)
         end_call_span(entry.span, row)
         self._journal.put(row)
+        if relayed.kept_bytes:
+            self._texts.keep(row, relayed.request_start, meter.answer_so_far(), relayed.error_start)
         answered = relayed.is_answered
         self._turns.end(
             turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered,
@@ -135,6 +142,7 @@ def _build_row(entry: LedgerEntry, seconds: float | None) -> Call:
     stays, unless the upstream did no work.
     """
     relayed, turn, call = entry.relayed, entry.turn, entry.relayed.call
+    lookup = relayed.follow_up.lookup
     usage = relayed.meter.usage if relayed.meter.complete else _UNKNOWN
     if relayed.is_ready:  # even if its stream reports no usage
         usage = _NOTHING
@@ -169,6 +177,11 @@ def _build_row(entry: LedgerEntry, seconds: float | None) -> Call:
         conversation=turn.conversation.id,
         end_user=turn.conversation.end_user,
         turn=turn.is_turn,
+        stop_reason=relayed.meter.stop_reason and relayed.meter.stop_reason[:_LONGEST_REASON],
+        retries=max(relayed.sends - 1, 0),
+        lookup=None if lookup is None else lookup.outcome.value,
+        answer_id=None if lookup is None else lookup.answer_id,
+        memory=relayed.follow_up.memory,
     )
 
 

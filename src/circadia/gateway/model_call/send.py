@@ -30,8 +30,9 @@ class RelayedCall:
     """A model call on its way to its provider, and its answer on the way back. It is its own `Clearance`."""
 
     __slots__ = (
-        "_gate", "_gate_call", "adds_usage", "call", "first_byte_at", "follow_up", "has_memory", "is_free", "is_ready",
-        "is_sent", "is_too_long", "meter", "notice", "reply", "status",
+        "_gate", "_gate_call", "adds_usage", "call", "error_start", "first_byte_at", "follow_up", "has_memory",
+        "is_free", "is_ready", "is_sent", "is_too_long", "kept_bytes", "meter", "notice", "reply", "request_start",
+        "sends", "status",
     )  # fmt: skip
 
     def __init__(self, call: ModelCall, reply: Reply, gate: Gate, gate_call: GateCall | None = None) -> None:
@@ -57,6 +58,13 @@ class RelayedCall:
         """Whether the provider refused it as longer than the model's context."""
         self.is_free = False
         """Whether the provider certainly did no work for it."""
+        self.sends = 0
+        """How often it was written."""
+        self.kept_bytes = 0
+        """How much of its request and answer is kept; 0 keeps nothing."""
+        self.request_start = b""
+        self.error_start = b""
+        """The beginning of the provider's error."""
         self._gate = gate
 
     async def wait_for_turn(self) -> None:
@@ -73,6 +81,7 @@ class RelayedCall:
             self.is_sent = False
             self._gate.clear_to_send(self._gate_call)
         self.is_sent = True
+        self.sends += 1
 
     async def clear_without_sending(self) -> None:
         """Wait as a call that is sent, for one that the gateway answers itself. Raises AsleepAgain."""
@@ -85,7 +94,7 @@ class RelayedCall:
             streamed=streamed,
             take_usage_out=self.adds_usage,
             chain=self.call.request.chain,
-            words=self.follow_up.pending_turn is not None,
+            words=self.follow_up.pending_turn is not None or self.kept_bytes > 0,
         )
         return self.meter
 
@@ -123,7 +132,7 @@ async def send_call(relayed: RelayedCall, body: CallBody) -> tuple[ProviderRespo
         call = relayed.call
         _logger.warning("a call of %r is too long for its model with memory, and goes without", call.agent.reference)
         relayed.is_too_long = True
-        relayed.follow_up = replace(relayed.follow_up, uses=(), lookup=None, additions="")
+        relayed.follow_up = replace(relayed.follow_up, uses=(), lookup=None, additions="", memory="")
         answer.close()
         plain = await run_off_loop(body.content, partial(_with_notice, call.dialect, body.content, relayed.notice))
         answer, whole = await _send(relayed, plain)

@@ -318,15 +318,16 @@ class Banks(Noun):
         template: str | None = None,
         named: Collection[str] | None = None,
         expiring: bool = False,
+        least: str = "",
         after: str = "",
         limit: int | None = None,
     ) -> Sequence[Bank]:
         """Return banks by name that match all given conditions.
 
         `named` holds names and templates, one of which must match. With `expiring`, only those whose policy has
-        `keep_days`. `after` is an exclusive lower bound of the name.
+        `keep_days`. `least` and `after` are lower bounds of the name, the second one exclusive.
         """
-        statement = select(banks).where(banks.c.name > after).order_by(banks.c.name).limit(limit)
+        statement = select(banks).where(banks.c.name > after, banks.c.name >= least).order_by(banks.c.name).limit(limit)
         statement = where_given(statement, (banks.c.template, template))
 
         def work(connection: Connection) -> Sequence[Row[Any]]:

@@ -2,19 +2,35 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, literal, or_, select, text, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    text,
+    tuple_,
+    union_all,
+)
 
+from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, CallId, PulseId
 from circadia.records.agent import Agent
-from circadia.records.call import AgentSpend, Call, UsageGroup, UsagePage
+from circadia.records.call import AgentSpend, Call, CallFilter, CallPage, CallStatus, CallText, UsageGroup, UsagePage
 from circadia.stores.locks import agent_key
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
-from circadia.stores.sql.schema import calls, provider_ids, pulses
+from circadia.stores.sql.schema import Instant, call_texts, calls, provider_ids, pulses
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 from circadia.stores.sql.usage import IS_ENDED, SUMS, UsageRange, UsageReader, build_group
@@ -55,6 +71,16 @@ _SELECT_LATEST = Statement(
     read=_read_call,
 )
 
+_SELECT: Final = Statement(select(calls).where(calls.c.id == bindparam("key")), read=_read_call)
+_TEXTS: Final = tuple(field.name for field in fields(CallText))
+_write_text = build_writer(_TEXTS)
+_KEEP_TEXT: Final = Statement(Upsert(call_texts), _TEXTS)
+_SELECT_TEXT: Final = Statement(
+    select(call_texts).where(call_texts.c.id == bindparam("key")), read=build_reader(CallText)
+)
+SCANNED: Final = 5_000
+"""Calls that a page looks at: a filter that few calls meet may need several pages, and none takes long."""
+
 _SUM_BY_PULSE: Final = Statement(
     select(pulses.c.id, *SUMS)
     .select_from(pulses)
@@ -69,6 +95,49 @@ _SUM_BY_PULSE: Final = Statement(
     .where(pulses.c.root_id == bindparam("root"), IS_ENDED)
     .group_by(pulses.c.id)
 )
+
+
+_NEWEST: Final = (calls.c.at.desc(), calls.c.id.desc())
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_STEP: Final = timedelta(microseconds=1)
+
+
+class Place(NamedTuple):
+    """The place of a call among all others."""
+
+    at: datetime
+    id: str
+
+
+def _split_filter(of: CallFilter) -> tuple[Sequence[ColumnElement[bool]], Mapping[str, object]]:
+    """Return the conditions of the index to read, and the others by the names of their columns."""
+    names = ("conversation", "end_user", "agent", "session", "model", "tier", "status", "upstream")
+    others: dict[str, object] = {name: value for name in names if (value := getattr(of, name)) is not None}
+    for name in names[:3]:
+        if name in others:
+            return [calls.c[name] == others.pop(name)], others
+    # Partial indexes need their condition in the text of the statement.
+    if of.status is CallStatus.FAILED:
+        return [calls.c.status == literal_column("'failed'")], others
+    if of.status is CallStatus.RESERVED:
+        return [calls.c.status == literal_column("'reserved'")], others
+    if of.tier is not None and of.tier != "hot":
+        return [calls.c.tier != literal_column("'hot'"), calls.c.tier == others.pop("tier")], others
+    return [], others
+
+
+def _write_cursor(last: Call | Place) -> str:
+    return f"{(last.at - _EPOCH) // _STEP}_{last.id}"
+
+
+_MAX_DIGITS: Final = 17
+
+
+def _read_cursor(after: str) -> tuple[Any, Any]:
+    number, _, call_id = after.partition("_")
+    if not (number.isdecimal() and number.isascii() and len(number) <= _MAX_DIGITS and call_id):
+        raise InvalidRequest("`after` must be the `next` of the page before")
+    return literal(_EPOCH + int(number) * _STEP, Instant), literal(call_id)
 
 
 class Calls(Noun):
@@ -112,6 +181,42 @@ class Calls(Noun):
     async def find_latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
         """Return the agent's last calls, newest first."""
         return await self._all(_SELECT_LATEST, {"agent": agent_id, "most": limit})
+
+    async def get(self, call_id: CallId) -> Call | None:
+        return await self._first(_SELECT, {"key": call_id})
+
+    async def find_page(self, of: CallFilter, *, limit: int, after: str | None = None) -> CallPage:
+        """Return the newest calls of the filter after the last cursor.
+
+        One filter goes by its index, and up to `SCANNED` calls of that are looked at for the others.
+
+        Raises:
+            InvalidRequest: `after` is no cursor of such a page.
+        """
+        driver, others = _split_filter(of)
+        rows = where_given(select(calls).where(*driver), time=calls.c.at, since=of.since, until=of.until)
+        if after is not None:
+            at, last_id = _read_cursor(after)
+            rows = rows.where(calls.c.at <= at, tuple_(calls.c.at, calls.c.id) < tuple_(at, last_id))
+        rows = rows.order_by(*_NEWEST).limit(SCANNED)
+        looked_at = rows.subquery("looked_at")
+        wanted = [looked_at.c[name] == value for name, value in others.items()]
+        page = select(looked_at).where(*wanted).order_by(*(looked_at.c[name].desc() for name in ("at", "id")))
+        found = await self._select(page.limit(limit + 1), _read_call)
+        if len(found) > limit:
+            return CallPage(calls=found[:limit], next=_write_cursor(found[limit - 1]))
+        ends: Select[Any] = rows.with_only_columns(calls.c.at, calls.c.id).limit(1).offset(SCANNED - 1)
+        last = await self._select(ends, lambda row: Place(row.at, row.id))
+        return CallPage(calls=found, next=_write_cursor(last[0]) if last else None)
+
+    async def keep_texts(self, texts: Sequence[CallText]) -> None:
+        """Keep the texts of calls; the first ones of a call stay."""
+        if texts:
+            rows = [_write_text(text) for text in sorted(texts, key=attrgetter("id"))]
+            await self._run(lambda connection: _KEEP_TEXT.run_many(connection, rows))
+
+    async def get_text(self, call_id: CallId) -> CallText | None:
+        return await self._first(_SELECT_TEXT, {"key": call_id})
 
     async def sum_by_group(
         self,

@@ -37,6 +37,13 @@ _SELECT_OF_THREAD = Statement(
     .limit(bindparam("most")),
     read=read_message,
 )
+_SELECT_BEFORE = Statement(
+    select(messages)
+    .where(messages.c.thread_id == bindparam("thread_id"), messages.c.number < bindparam("before"))
+    .order_by(messages.c.number.desc())
+    .limit(bindparam("most")),
+    read=read_message,
+)
 _SELECT_LATEST = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"))
@@ -76,6 +83,10 @@ class Messages(Noun):
     async def find_by_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
         """Return messages with a number greater than `after`, in order."""
         return await self._all(_SELECT_OF_THREAD, {"thread_id": thread_id, "after": after, "most": limit})
+
+    async def find_before(self, thread_id: ThreadId, before: int, *, limit: int) -> Sequence[Message]:
+        """Return messages with a number less than `before`, newest first."""
+        return await self._all(_SELECT_BEFORE, {"thread_id": thread_id, "before": before, "most": limit})
 
     async def find_latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
         """Return the last messages in order."""

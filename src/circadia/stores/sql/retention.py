@@ -44,6 +44,7 @@ from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.schema import (
     Instant,
     agents,
+    call_texts,
     calls,
     conversations,
     deliveries,
@@ -163,6 +164,7 @@ _IS_IN_USE: Final = or_(threads.c.status != _DIRECT, _has(messages.c.thread_id =
 
 EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     RetentionKind.CALLS: ExpiringRows(at=calls.c.at, keys=[calls.c.id], whole_days=True),
+    RetentionKind.CALL_TEXTS: ExpiringRows(at=call_texts.c.at, keys=[call_texts.c.id], largest_page=100),
     RetentionKind.USER_SUMS: ExpiringRows(
         at=usage_days.c.day, keys=[*usage_days.primary_key], only=[usage_days.c.scope == literal_column("'end_user'")]
     ),

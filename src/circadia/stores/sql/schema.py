@@ -138,6 +138,7 @@ Index("threads_named", threads.c.session_id, threads.c.id, **only("status <> 'di
 Index("threads_open", threads.c.session_id, threads.c.id, **only("status = 'open'"))
 Index("threads_closed", threads.c.closed_at, **only("closed_at IS NOT NULL"))
 Index("threads_name", threads.c.session_id, threads.c.name)
+Index("threads_sought", threads.c.name, **only("status <> 'direct'"))
 
 participants = Table(
     "participants",
@@ -259,11 +260,30 @@ calls = Table(
     Column("conversation", String),
     Column("end_user", String),
     Column("turn", Boolean, nullable=False),
+    Column("stop_reason", String),
+    Column("retries", Integer, nullable=False, server_default="0"),
+    Column("lookup", String),
+    Column("answer_id", String),
+    Column("memory", String, nullable=False, server_default=""),
 )
 Index("calls_agent", calls.c.agent_id, calls.c.at)
+Index("calls_named", calls.c.agent, calls.c.at)
 Index("calls_at", calls.c.at)
 Index("calls_reserved", calls.c.agent_id, calls.c.at, **only("status = 'reserved'"))
 Index("calls_conversation", calls.c.conversation, calls.c.at, **only("conversation IS NOT NULL"))
+Index("calls_end_user", calls.c.end_user, calls.c.at, **only("end_user IS NOT NULL"))
+Index("calls_failed", calls.c.at, **only("status = 'failed'"))
+Index("calls_unusual", calls.c.tier, calls.c.at, **only("tier <> 'hot'"))
+
+call_texts = Table(
+    "call_texts",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("response", Text, nullable=False),
+)
+Index("call_texts_at", call_texts.c.at)
 
 provider_ids = Table(
     "provider_ids",

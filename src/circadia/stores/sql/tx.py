@@ -27,6 +27,7 @@ from circadia.stores.sql.hooks import HookDeliveries, Hooks
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
+from circadia.stores.sql.name_search import NameSearch
 from circadia.stores.sql.needs import Needs
 from circadia.stores.sql.notes import Notes
 from circadia.stores.sql.overview import DueWorks, Overviews
@@ -81,6 +82,7 @@ class Tx:
     alerts = _Noun(Alerts)
     approvals = _Noun(Approvals)
     access_tokens = _Noun(AccessTokens)
+    names = _Noun(NameSearch)
     dream_jobs = _Noun(DreamJobs)
     overviews = _Noun(Overviews)
     needs = _Noun(Needs)
