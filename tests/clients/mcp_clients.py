@@ -37,7 +37,7 @@ class McpClient:
     call: Call
 
 
-def _python(mode: str) -> Call:
+def python_client(mode: str) -> Call:
     async def call(url: str, token: str, tool: str, arguments: dict[str, Any], wanted: bool) -> ToolAnswer:
         steps: list[float] = []
 
@@ -94,9 +94,9 @@ NODE_VARIANTS: tuple[tuple[str, str, object], ...] = (
 def mcp_clients() -> list[McpClient]:
     """Return all clients with the limits that they have by default."""
     python = [
-        McpClient(name="python-handshake", call=_python("legacy")),
-        McpClient(name="python-auto", call=_python("auto")),
-        McpClient(name="python-stateless", call=_python(MODERN)),
+        McpClient(name="python-handshake", call=python_client("legacy")),
+        McpClient(name="python-auto", call=python_client("auto")),
+        McpClient(name="python-stateless", call=python_client(MODERN)),
     ]
     return [*python, *(McpClient(name=name, call=_node(sdk, mode, {})) for name, sdk, mode in NODE_VARIANTS)]
 

@@ -12,7 +12,7 @@ import pytest
 from mcp import MCPError
 
 from circadia.testing.mcp_upstream import MockMcpServer
-from tests.clients.mcp_clients import HANDSHAKE, McpClient, _python
+from tests.clients.mcp_clients import HANDSHAKE, McpClient, python_client
 from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import ADMIN, CHAT, Live, live
 from tests.interaction.test_alert_webhook import paged
@@ -283,7 +283,7 @@ async def test_official_sdks_raise_the_refusal_with_its_reason(tmp_path: Path, s
 async def test_a_tool_call_waits_and_a_client_gets_the_refusal_as_an_mcp_error(
     tmp_path: Path, sections: Mapping[str, Any]
 ) -> None:
-    client = McpClient(name="python", call=_python("legacy"))
+    client = McpClient(name="python", call=python_client("legacy"))
     async with MockMcpServer() as tools, live(tmp_path, mcp_servers={"t": {"url": tools.url}}, **sections) as at:
         token = await at.agent(approve_tools=["t/echo"])
         url = f"{at.url}/mcp/t"

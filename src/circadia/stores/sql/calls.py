@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -205,7 +205,7 @@ class Calls(Noun):
         found = await self._select(page.limit(limit + 1), _read_call)
         if len(found) > limit:
             return CallPage(calls=found[:limit], next=_write_cursor(found[limit - 1]))
-        ends: Select[Any] = rows.with_only_columns(calls.c.at, calls.c.id).limit(1).offset(SCANNED - 1)
+        ends = cast("Select[Any]", rows.with_only_columns(calls.c.at, calls.c.id).limit(1).offset(SCANNED - 1))
         last = await self._select(ends, lambda row: Place(row.at, row.id))
         return CallPage(calls=found, next=_write_cursor(last[0]) if last else None)
 

@@ -26,7 +26,7 @@ class _Source(NamedTuple):
     """Where matches of a kind come from."""
 
     kind: SearchKind
-    rows: Select[Any]
+    rows: Select[*tuple[Any, ...]]
     """Columns: id, name, session and more words about it."""
     id: ColumnElement[str]
     name: ColumnElement[str] | None
@@ -38,7 +38,9 @@ _SESSION_OF_THREAD: Final = _OF_SESSION.where(sessions.c.id == threads.c.session
 _SESSION_OF_MESSAGE: Final = _OF_SESSION.where(sessions.c.id == messages.c.session_id).scalar_subquery()
 
 
-def _rows(key: Any, name: Any, session: Any, about: Any, place: Any, *only: ColumnElement[bool]) -> Select[Any]:
+def _rows(
+    key: Any, name: Any, session: Any, about: Any, place: Any, *only: ColumnElement[bool]
+) -> Select[*tuple[Any, ...]]:
     columns = {"id": key, "name": name, "session": session, "about": about, "place": place}
     labelled: list[Any] = [column.label(label) for label, column in columns.items()]
     return select(*labelled).where(*only)
