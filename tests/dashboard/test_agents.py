@@ -13,7 +13,7 @@ async def test_one_glance_at_the_overview_says_well_or_what_is_not(site: Site) -
     async with site.open() as page:
         await expect(page.get_by_role("status").filter(has_text="All well")).to_be_visible()
         token = await site.add_agent("glance")
-        await expect(page.get_by_role("group", name="Asleep")).to_contain_text("0 of 1")
+        await expect(page.get_by_role("group", name="Asleep", exact=True)).to_contain_text("0 of 1")
         site.upstream.next(status=503)
         async with site.ask_model(token) as call:
             await call

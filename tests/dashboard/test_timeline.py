@@ -38,7 +38,7 @@ async def test_figures_stand_beside_the_mean_of_13_days_and_savings_name_their_r
     await site.set_sleeping("counted", True)
     async with site.open() as page:
         now = page.get_by_role("region", name="Agents now")
-        await expect(now.get_by_role("group", name="Asleep")).to_contain_text("of the agent hours of today")
+        await expect(now.get_by_role("group", name="Asleep", exact=True)).to_contain_text("of the agent hours of today")
         await expect(now.get_by_role("group", name="Spent today")).to_contain_text("13-day mean $0")
         saved = now.get_by_role("group", name="Saved today, estimate")
         await expect(saved).to_contain_text("at list prices, minus $0 for dreaming")
@@ -62,8 +62,9 @@ async def test_the_timeline_follows_an_agent_and_is_ordered_by_what_is_asked(sit
             "rhythm: asleep for 0 s, 0 held calls, 0 pulses, 1 wake, 0 refusals"
         )
         await expect(timeline).to_contain_text("1 of 1 asleep")  # of the session `lab`
+        await expect(timeline.get_by_role("listitem").last).to_contain_text("owl")
         await timeline.get_by_text("longest asleep").click()
-        await expect(timeline.get_by_role("listitem").first).to_contain_text("owl")
+        await expect(timeline.get_by_role("listitem").last).not_to_contain_text("owl")
         await timeline.get_by_text("7 days").click()
         await expect(timeline.get_by_role("heading", name="Sleep in the last 7 days")).to_be_visible()
         await timeline.get_by_role("link", name="All agents").click()

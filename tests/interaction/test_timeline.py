@@ -11,7 +11,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
 
+from circadia.stores.sql.migrate import MIGRATIONS
 from circadia.testing.clock import START, ManualClock
 from tests.interaction.live import ADMIN, Live, live
 
@@ -161,3 +165,35 @@ async def test_the_timeline_is_also_csv_and_only_for_people(tmp_path: Path) -> N
         assert (second["kind"], second["ended_at"]) == ("asleep", "")
         for path in ("/timeline", "/timeline/sums"):
             assert (await at.rest("GET", path, token=ann))[0] == 403
+
+
+async def test_an_older_database_begins_its_spans_with_what_its_agents_do_and_invents_none(tmp_path: Path) -> None:
+    """What the agent's row says is known: the present state, and since when. What was before is not."""
+    old = 19_000 * 86_400_000_000
+    path = tmp_path / "circadia.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(MIGRATIONS))
+        command.upgrade(config, "0044")
+        connection.exec_driver_sql(
+            "INSERT INTO sessions (id, name, status, created_at, touched_at, stalled)"
+            " VALUES ('s', 'lab', 'open', 0, 0, 0)"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO agents (id, session_id, name, token_hash, enabled, asleep, generation, since, cause, actor,"
+            " sleep_events, wake_events, policy, coordination, description, created_at)"
+            f" VALUES ('a', 's', 'owl', 'h', 1, 1, 7, {old}, 'operator', 'ann', '[]', '[]', '{{}}', '{{}}', '', 0)"
+        )
+    engine.dispose()
+    async with live(tmp_path) as at:
+        since = "2022-01-08T00:00:00Z"
+        (lane,) = (await timeline(at, "?since=2021-01-01"))["lanes"]
+        assert [(each["kind"], each["started_at"], each["ended_at"], each["by"]) for each in lane["spans"]] == [
+            ("asleep", since, None, "ann")
+        ]
+        assert (await at.rest("PUT", "/sessions/lab/agents/owl/sleeping", {"sleeping": False}))[0] == 200
+        (lane,) = (await timeline(at, "?since=2021-01-01"))["lanes"]
+        told = [(each["kind"], each["started_at"] == since, each["ended_at"]) for each in lane["spans"]]
+        assert [each for each in told if each[0] == "asleep"] == [("asleep", True, lane["since"])]
+        assert told[-1] == ("awake", False, None)

@@ -10,8 +10,8 @@ import { describeLane, type Range, sumLane, windowOf } from "../server/timeline"
 import { EventTable } from "./event-table";
 import { LaneBar } from "./lane";
 import { QueryView } from "./query-view";
-import { useServerNow } from "./time";
-import { Legend, RANGES, Scale, STEP } from "./timeline-view";
+import { useCoarseNow } from "./time";
+import { Legend, RANGES, Scale } from "./timeline-view";
 
 const WORDS: Record<Range, string> = { "6 h": "The last 6 hours", day: "Today in UTC", "7 days": "The last 7 days" };
 
@@ -20,7 +20,7 @@ export function AgentDay({ agent }: { agent: AgentView }) {
   const [range, setRange] = useState<Range>("day");
   const events = useEventRecord({ session: agent.session, agent: agent.name });
   const timeline = useQuery(timelineQuery(range, { session: agent.session, agent: agent.name }));
-  const now = Math.floor(useServerNow() / STEP) * STEP + STEP;
+  const now = useCoarseNow();
   const window = useMemo(() => windowOf(range, now), [range, now]);
   const { ref, width } = useElementSize();
   return (

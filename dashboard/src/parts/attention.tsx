@@ -61,7 +61,7 @@ function Need({ problem }: { problem: ProblemView }) {
   return (
     <>
       <div className="foreign-text">{text}</div>
-      <Text size="xs" c="dimmed" component="div">
+      <Text size="xs" c="dimmed" component="div" aria-live="off">
         {figure !== null && (
           <>
             {format(figure)}

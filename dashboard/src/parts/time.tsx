@@ -3,6 +3,7 @@ import { useSyncExternalStore } from "react";
 import { serverNow } from "../server/clock";
 import { formatAgo, formatDuration } from "../server/format";
 
+const COARSE_MILLISECONDS = 10_000;
 const watchers = new Set<() => void>();
 let second = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -26,6 +27,11 @@ function watch(watcher: () => void): () => void {
 export function useServerNow(): number {
   useSyncExternalStore(watch, () => second);
   return serverNow();
+}
+
+/** Return the begin of the server's present ten seconds: a picture moves no more often. */
+export function useCoarseNow(): number {
+  return useSyncExternalStore(watch, () => Math.floor(serverNow() / COARSE_MILLISECONDS) * COARSE_MILLISECONDS);
 }
 
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });

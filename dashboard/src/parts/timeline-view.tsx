@@ -10,14 +10,12 @@ import { type Lane, orderLanes, type Order, type Range, sumLane, ticksOf, type W
 import { LaneBar } from "./lane";
 import { AgentLink, Name } from "./name";
 import { QueryView } from "./query-view";
-import { Lasting, useServerNow } from "./time";
+import { Lasting, useCoarseNow } from "./time";
 
 export const RANGES: Range[] = ["6 h", "day", "7 days"];
 const ORDERS: Order[] = ["by session", "by cost", "longest asleep"];
 const DAYS: Record<Range, number> = { "6 h": 0, day: 0, "7 days": 7 };
 const TITLES: Record<Range, string> = { "6 h": "Sleep in the last 6 hours", day: "Sleep today", "7 days": "Sleep in the last 7 days" };
-/** The picture moves at most this often. */
-export const STEP = 10_000;
 
 interface TimelineViewProps {
   /** Most agents that are shown; others are behind a link. */
@@ -34,9 +32,12 @@ export function TimelineView({ most, pages, more }: TimelineViewProps) {
   const [order, setOrder] = useState<Order>("by session");
   const timeline = useQuery(timelineQuery(range, {}, pages));
   const usage = useQuery({ ...usageQuery(["agent"], DAYS[range]), enabled: order === "by cost" });
-  const now = Math.floor(useServerNow() / STEP) * STEP + STEP;
+  const now = useCoarseNow();
   const window = useMemo(() => windowOf(range, now), [range, now]);
   const costs = useMemo(() => new Map(usage.data?.usage.map(({ key, cost_usd }) => [key, cost_usd])), [usage.data]);
+  const lanes = timeline.data?.lanes;
+  const summed = useMemo(() => lanes?.map((lane): Lane => ({ lane, sum: sumLane(lane.spans, window, now) })) ?? [], [lanes, window, now]);
+  const shown = useMemo(() => orderLanes(summed, order, costs).slice(0, most), [summed, order, costs, most]);
   return (
     <section aria-label="Timeline" className="timeline">
       <Group justify="space-between" gap="xs" mb="xs">
@@ -53,16 +54,12 @@ export function TimelineView({ most, pages, more }: TimelineViewProps) {
         </Group>
       </Group>
       <QueryView query={timeline} height={300}>
-        {({ lanes, isCut }) => {
-          const summed = lanes.map((lane): Lane => ({ lane, sum: sumLane(lane.spans, window, now) }));
-          const shown = orderLanes(summed, order, costs).slice(0, most);
-          return (
-            <>
-              <Lanes lanes={shown} all={lanes} window={window} now={now} bySession={order === "by session"} />
-              {more(lanes.length - shown.length, isCut)}
-            </>
-          );
-        }}
+        {({ lanes, isCut }) => (
+          <>
+            <Lanes lanes={shown} all={lanes} window={window} now={now} bySession={order === "by session"} />
+            {more(lanes.length - shown.length, isCut)}
+          </>
+        )}
       </QueryView>
     </section>
   );

@@ -67,8 +67,7 @@ async def _find_server_problems(tx: Tx, context: ApiContext, members: Sequence[M
     now = context.clock.now()
     recent = await tx.calls.sum_by_group("upstream", since=now - FAILING_WINDOW)
     red_banks = await tx.alerts.find_alert_times(RED_BANK)
-    embeds = context.memory.embedding is not None
-    down = await tx.alerts.find_alert_times(EMBEDDER_DOWN) if embeds else None
+    down = None if context.memory.embedding is None else await tx.alerts.find_alert_times(EMBEDDER_DOWN)
     unclaimed = await tx.pulses.find_unclaimed(now, before=now - _CLAIMED_WITHIN, limit=_MAX_UNCLAIMED)
     problems: list[KnownProblem] = []
     if members and all(member.role is Role.GATEWAY for member in members):

@@ -35,7 +35,7 @@ def _days(default: int, what: str) -> int | None:
 class RetentionSettings(Section):
     """How long records are kept: at least 32 days, since budgets and limits count up to a month."""
 
-    events_days: int | None = _days(90, "events")
+    events_days: int | None = _days(90, "events and spans of the timeline")
     calls_days: int | None = _days(90, "single model calls")
     sums_days: int | None = _days(3_650, "daily sums of calls")
     wakes_days: int | None = _days(90, "decided wake requests, and ids of webhooks' deliveries")
