@@ -105,7 +105,7 @@ def _describe_mistake(line: Any, model: type[Arguments]) -> str:
     return f"argument {name!r}: {message} (got {_SHOWN.repr(line['input'])})"
 
 
-_IMPLIED: Final = (
+_IMPLIED: Final[Sequence[tuple[str, object]]] = (
     ("additionalProperties", True), ("maxLength", 200), ("maxLength", 1_000), ("maxItems", 200), ("minLength", 1),
     ("minItems", 1), ("minimum", 0), ("minimum", 1), ("format", "date-time"), ("default", []),
 )  # fmt: skip
