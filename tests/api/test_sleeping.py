@@ -31,7 +31,7 @@ async def test_the_state_tells_since_cause_actor_generation_and_held(service: Se
     state = await service.ok("PUT", STATE, {"sleeping": True})
     assert state == {
         "sleeping": True, "since": "2026-01-01T00:01:30Z", "cause": "rest", "actor": "operator", "generation": 1,
-        "held": 0, "unconfirmed": [], "agent": "ann", "session": "default", "pulse": None, "unread": [],
+        "held": 0, "unconfirmed": [], "agent": "ann", "session": "default", "pulse": None, "unread": [], "alarm": None,
     }  # fmt: skip
     assert await service.ok("GET", STATE) == state
     assert [event["data"]["generation"] for event in await service.events("sleep_start")] == [1]
