@@ -5,7 +5,7 @@ import { referenceOf } from "./reference.ts";
 
 /** First part of a query's key: what events can change. */
 export type Topic =
-  | "agent" | "agents" | "answers" | "banks" | "blocks" | "calls" | "cluster" | "coordination" | "dreams" | "events" | "holds"
+  | "agent" | "alarms" | "approvals" | "hooks" | "agents" | "answers" | "banks" | "blocks" | "calls" | "cluster" | "coordination" | "dreams" | "events" | "holds"
   | "inbox" | "me" | "memory" | "overview" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads"
   | "timeline" | "tokens" | "usage" | "wakes"; // prettier-ignore
 
@@ -38,10 +38,14 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   delivery: ["inbox", "overview"],
   wake: ["wakes", "timeline", ...ALL_OF_AGENT],
   pulse: ["pulses", "wakes", "inbox", "timeline", ...ALL_OF_AGENT],
-  routine: ["schedule"],
+  routine: ["schedule", "alarms"],
+  alarm: ["alarms", "schedule", ...ALL_OF_AGENT],
+  named_event: ["alarms"],
+  approval: ["approvals", "holds", "overview"],
+  resumed: ["calls"],
   coordination: ["coordination", "schedule"],
-  hook: [],
-  hook_delivery: [],
+  hook: ["hooks"],
+  hook_delivery: ["hooks", "inbox"],
   alert: ["overview"],
   upstream_error: ["overview"],
   bank_created: ["banks"],
