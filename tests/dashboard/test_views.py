@@ -7,6 +7,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.dashboard.conftest import NARROW, Site, check_accessibility
+from tests.dashboard.staged_pass import propose_changes
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-20")]
 
@@ -134,3 +135,18 @@ async def test_wakes_are_filtered_and_deferred_ones_are_cancelled_together(site:
         await page.get_by_role("dialog").get_by_role("button", name="Cancel").last.click()
         await expect(page.get_by_text(f"{len(deferred)} cancelled.")).to_be_visible()
         await expect(rows).to_have_count(0)
+
+
+async def test_selected_proposals_are_refused_together_and_the_others_wait_on(site: Site) -> None:
+    run = await propose_changes(site, "bulk")
+    async with site.open(f"/passes/{run['id']}") as page:
+        for number in (1, 2):
+            await page.get_by_role("checkbox", name=f"Select change {number}", exact=True).check()
+        await page.get_by_role("button", name="Refuse selected").click()
+        question = page.get_by_role("dialog")
+        await expect(question).to_contain_text("Refuses 2 changes")
+        await question.get_by_role("button", name="Refuse selected").click()
+        await expect(page.get_by_text("The changes are refused.")).to_be_visible()
+        await expect(page.get_by_role("checkbox", name="Select change 1", exact=True)).to_have_count(0)
+    changes = (await site.call("GET", f"/passes/{run['id']}/changes"))["changes"]
+    assert [change["state"] for change in changes][:3] == ["refused", "refused", "staged"]
