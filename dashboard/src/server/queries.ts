@@ -424,3 +424,17 @@ export const answerStatsQuery = (bank: string) =>
     ...query(["answers", "stats", bank], ({ signal }) => circadia.answerStats({ path: { bank }, signal })),
     refetchInterval: USAGE_MILLISECONDS,
   });
+
+export const hooksQuery = query(["hooks"], async ({ signal }) => (await circadia.listHooks({ signal })).hooks);
+
+export const hookDeliveriesQuery = (hook: string) =>
+  query(["hooks", "deliveries", hook], async ({ signal }) => (await circadia.listHookDeliveries({ path: { hook }, signal })).deliveries);
+
+/** Alarms and routines that agents set for themselves, page by page. */
+export const alarmsQuery = infiniteQueryOptions({
+  queryKey: ["alarms"] as const,
+  queryFn: ({ pageParam, signal }) => circadia.listAlarms({ query: { limit: 200, ...(pageParam !== null && { page: pageParam }) }, signal }),
+  initialPageParam: null as string | null,
+  getNextPageParam: (page) => page.next,
+  select: ({ pages }) => pages.flatMap(({ alarms }) => alarms),
+});

@@ -177,11 +177,10 @@ def _open_http_session() -> aiohttp.ClientSession:
     )
 
 
-def _build_gate(
-    context: ServerContext, presence: Presence, journal: Journal, ticker: Ticker, approvals: ApprovalService
-) -> Gate:
+def _build_gate(context: ServerContext, presence: Presence, journal: Journal, ticker: Ticker) -> Gate:
     spool = BodySpool(context.data / "held", context.settings.limits)
     spool.clear()
+    approvals = ApprovalService(context.clock, context.ids, context.events)
     desk = ApprovalDesk(context.clock, context.store, approvals, context.signals)
     return Gate(context.clock, context.ids, presence, journal, ticker, spool, build_hold_places(context), desk)
 
@@ -194,8 +193,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
     identity, failed = _build_identity(context)
     journal = Journal(clock, store, context.build_spool("journal", LINES), events, metrics.count_line)
-    approvals = ApprovalService(clock, ids, events)
-    gate = _build_gate(context, presence, journal, ticker, approvals)
+    gate = _build_gate(context, presence, journal, ticker)
     memory, embedding = build_memory(context)
     registry.bind, wakes.sleep.close_gate = memory.banks.make_bound_banks, gate.close_for
     models = build_sleep_models(settings, context.environment, clock, stack)
@@ -214,7 +212,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     api = ApiContext(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, context.admin_tokens), threads=threads, sequencer=sequencer,
-        approvals=approvals, resumable=door.answers, tokens=AccessTokenService(clock, events), presence=presence,
+        approvals=gate.approvals.service, resumable=door.answers, tokens=AccessTokenService(clock, events), presence=presence,
         settings=settings, holds=gate, confirmer=confirmer, waits=waits, wake=wakes, memory=memory, sleeptime=sleeptime,
         folders=folders, lookup=lookup, judge=resolver.judge, member_id=context.member_id,
     )  # fmt: skip
@@ -223,7 +221,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory, door.answers)
     caches = memory, lookup, answers, exchanges, wakes.inbox, wakes.hooks, sleeptime.notebook
     following = await start_follower(context, identity, presence, caches, wakes.hooks.forget)
-    sweeps = Sweeps(clock, store, events, waits, sessions, approvals, settings, context.leads, context.due)
+    sweeps = Sweeps(clock, store, events, waits, sessions, gate.approvals.service, settings, context.leads, context.due)
     tasks = list_tasks(
         context, gate, worker, sleep_worker, (ticker, waits, sweeps, gate.approvals, *following),
         (health, _build_savings(context, memory), embedding, _build_alerts(context),

@@ -46,16 +46,12 @@ class Metrics:
         )  # fmt: skip
         self._pulses = Counter("circadia_pulses", "Pulse transitions by status.", ["status"], registry=self._registry)
         self._released = Counter(
-            "circadia_wakes_released", "Wakes released because their pulses could not start.",
-            registry=self._registry,
+            "circadia_wakes_released", "Wakes released because their pulses could not start.", registry=self._registry,
         )  # fmt: skip
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
-        self._approvals = Counter(
-            "circadia_approvals", "Approvals of calls by status and rule.", ["status", "rule"],
-            registry=self._registry,
-        )  # fmt: skip
+        self._approvals = _build_approvals(self._registry)
         self._passes = Counter("circadia_passes", "Pass transitions by status.", ["status"], registry=self._registry)
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
@@ -150,6 +146,10 @@ def _build_named_events(registry: CollectorRegistry) -> Counter:
     return Counter(
         "circadia_named_events", "Named events by outcome: delivered, or unheard.", ["outcome"], registry=registry
     )
+
+
+def _build_approvals(registry: CollectorRegistry) -> Counter:
+    return Counter("circadia_approvals", "Approvals by status and rule.", ["status", "rule"], registry=registry)
 
 
 def _build_prefix_breaks(registry: CollectorRegistry) -> Histogram:

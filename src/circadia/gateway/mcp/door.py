@@ -204,7 +204,9 @@ class McpDoor:
         agent = call.principal.agent
         try:
             async with asyncio.timeout(self._wait_seconds(call, message) if waits else None):
-                approval = await self._read_approval(call, agent, message, body) if agent is not None else None
+                approval: CallApproval | None = None
+                if agent is not None and agent.policy.approve_tools:
+                    approval = await self._read_approval(call, agent, message, body)
                 if agent is None or not (approval or message.is_held(lists=agent.policy.hold_lists)):
                     await self._answer_call(call, message, body.content, reply)
                     return
@@ -231,8 +233,6 @@ class McpDoor:
         self, call: "McpCall", agent: Agent, message: McpMessage, body: CallBody
     ) -> CallApproval | None:
         """Return the approval that the message needs, if it needs one."""
-        if not agent.policy.approve_tools:
-            return None
         content = body.content
         read = partial(read_tool_approval, agent, call.server, message.method, content, is_batch=message.batch)
         request = await run_off_loop(content, read)
@@ -252,8 +252,9 @@ class McpDoor:
         """Send an admitted message. Raises AsleepAgain if the gate does not clear it."""
         if admission.was_held:
             await self._renew_rights(gate_call.agent, call)
-            if gate_call.approval is None and call.principal.agent is not None:  # the policy may be new
-                gate_call.approval = await self._read_approval(call, call.principal.agent, message, gate_call.body)
+            agent = call.principal.agent
+            if gate_call.approval is None and agent is not None and agent.policy.approve_tools:  # the policy may be new
+                gate_call.approval = await self._read_approval(call, agent, message, gate_call.body)
                 if gate_call.approval is not None:
                     raise AsleepAgain
         await self._gate.wait_for_turn(gate_call)
