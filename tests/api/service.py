@@ -15,7 +15,8 @@ from circadia.agents.presence import Presence
 from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.answers.lookup import AnswerLookup
-from circadia.api.app import ApiContext, create_api
+from circadia.api.app import create_api
+from circadia.api.services import ApiContext
 from circadia.errors import NotFound, TargetGone
 from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import AgentId, HoldId, hash_token, new_token

@@ -1,12 +1,14 @@
 """Builds the server: the only place that picks classes."""
 
 import hashlib
+import importlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from starlette.types import ASGIApp
@@ -20,7 +22,7 @@ from circadia.agents.sign_in import SignIn
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices
-from circadia.api.app import ApiContext, create_api
+from circadia.api.services import ApiContext
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.id_owners import IssuedId, Owners
@@ -33,7 +35,6 @@ from circadia.gateway.hold.places import file_limit
 from circadia.gateway.hold.reply import Ticker
 from circadia.gateway.mcp.door import OWN, McpDoor, Seal
 from circadia.gateway.mcp.http import McpHttp, tell_when_written
-from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.gateway.memory.conversations import Turns
 from circadia.gateway.model_call.answer import AnswerWriter
@@ -45,7 +46,7 @@ from circadia.ids import RandomIds, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.loops import DueWatch
 from circadia.llm.prices import PriceList, listed_models
-from circadia.mcp_server.app import McpContext, McpServer
+from circadia.mcp_server.caller import McpContext
 from circadia.memory.services import MemoryServices
 from circadia.records.member import Role
 from circadia.server.cluster_wiring import (
@@ -66,6 +67,7 @@ from circadia.server.dream_runner import DreamRunner
 from circadia.server.dream_wiring import build_memory_folders
 from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, Readiness, refuse_calls
 from circadia.server.gateway_wiring import build_gateway_answers, open_providers
+from circadia.server.late_app import LateApp
 from circadia.server.lifecycle import Drain, start_background
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.reload import apply_file_agents, reload_file_agents
@@ -91,6 +93,9 @@ from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier
 from circadia.wake.services import WakeServices
 from circadia.wake.worker import WakeWorker
+
+if TYPE_CHECKING:
+    from circadia.gateway.mcp.stdio import StdioServers
 
 _logger = logging.getLogger(__name__)
 
@@ -178,7 +183,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     events, sequencer = context.events, context.sequencer
     (presence, confirmer), wakes = build_presence(context), build_wake_services(settings, clock, ids, events)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, wakes)
-    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
+    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models), Ticker(clock)
     identity, failed = _build_identity(context)
     journal = Journal(clock, store, context.build_spool("journal", LINES), events, metrics.count_line)
     gate = _build_gate(context, presence, journal, ticker)
@@ -187,24 +192,25 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     models = build_sleep_models(settings, context.environment, clock, stack)
     sleeptime, folders = build_sleeptime(settings, clock, ids, memory, models[0]), build_memory_folders(context, models)
     await _prepare(context, sessions, registry, waits, wakes, memory)
-    own = McpServer(McpContext(
+    own = LateApp("circadia.mcp_server.app", "load_server", McpContext(
         store=store, clock=clock, threads=threads, waits=waits, confirmer=confirmer,
         settings=settings, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders,
     ))  # fmt: skip
-    stdio, bodies = StdioServers(context.mcp_servers, context.environment, clock), BodiesInFlight(settings.limits)
+    stdio, bodies = _build_stdio_servers(context), BodiesInFlight(settings.limits)
     (resolver, answers), lookup = build_gateway_answers(context, memory, journal, metrics, models[0])
     door, exchanges, drafter = await _model_door(
         stack, context, identity, gate, bodies, journal, memory, sleeptime, resolver, answers
     )
     doors = {"llm": door, "mcp": _mcp_door(context, identity, gate, bodies, own, stdio)}
-    api = ApiContext(
+    services = ApiContext(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, context.admin_tokens), threads=threads, sequencer=sequencer,
         tokens=AccessTokenService(clock, events), presence=presence, settings=settings, holds=gate,
         confirmer=confirmer, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders, lookup=lookup,
         judge=resolver.judge, member_id=context.member_id,
     )  # fmt: skip
-    front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
+    api = LateApp("circadia.api.app", "load_api", services)
+    front, worker = _build_front(context, doors, services, api, metrics), build_wake_worker(context, wakes)
     sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
     _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory)
     caches = memory, lookup, answers, exchanges, wakes.inbox, sleeptime.notebook
@@ -217,7 +223,9 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
         partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip
     queues = journal, door.owners, exchanges, answers
-    await start_background(stack, own, stdio, queues, tasks, front.deaths.append)
+    await start_background(
+        stack, [own.run(), api.run(), *([] if stdio is None else [stdio.run()])], queues, tasks, front.deaths.append
+    )
     return Server(
         app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers,
         waiting=lambda: gate.total_held + ticker.waiting,
@@ -236,16 +244,20 @@ def _build_identity(context: ServerContext) -> tuple[Identity, FailedTokens]:
     return identity, failed
 
 
-def _build_front(context: ServerContext, doors: Mapping[str, ASGIApp], api: ApiContext, metrics: Metrics) -> DoorRouter:
+def _build_front(
+    context: ServerContext, doors: Mapping[str, ASGIApp], services: ApiContext, api: ASGIApp, metrics: Metrics
+) -> DoorRouter:
     settings, is_worker = context.settings, context.role is Role.WORKER
-    doors = dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(api.sign_in)}
+    doors = (
+        dict.fromkeys((*doors, "ui"), refuse_calls) if is_worker else {**doors, "ui": DashboardDoor(services.sign_in)}
+    )
     serves_without_database = context.contact.is_shared and not is_worker
     return DoorRouter(
         HostGuard((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins),
         ConnectionLimit(file_limit(), settings.limits.max_holds),
         doors,
-        refuse_calls if is_worker else create_api(api),
-        api.identity,
+        refuse_calls if is_worker else api,
+        services.identity,
         metrics,
         Readiness(context.clock, context.store.ping, context.contact if serves_without_database else None),
     )
@@ -315,8 +327,18 @@ async def _model_door(
     return door, exchanges, GatewayAnswerDrafter(clock, store, memory, resolver.finder, providers)
 
 
+def _build_stdio_servers(context: ServerContext) -> "StdioServers | None":
+    """Return the configured stdio servers. The MCP SDK takes 25 MB: it is loaded if there is one, or with `/mcp`."""
+    if all(entry.url for entry in context.mcp_servers.values()):
+        return None
+    stdio: Any = importlib.import_module("circadia.gateway.mcp.stdio")
+    servers: StdioServers = stdio.StdioServers(context.mcp_servers, context.environment, context.clock)
+    return servers
+
+
 def _mcp_door(
-    context: ServerContext, identity: Identity, gate: Gate, bodies: BodiesInFlight, own: ASGIApp, stdio: StdioServers,
+    context: ServerContext, identity: Identity, gate: Gate, bodies: BodiesInFlight, own: ASGIApp,
+    stdio: "StdioServers | None",
 ) -> McpDoor:  # fmt: skip
     configured = context.mcp_servers
     over_http: dict[str, ASGIApp] = {
@@ -324,7 +346,7 @@ def _mcp_door(
         for name, entry in configured.items()
         if entry.url
     }
-    children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
+    children: dict[str, ASGIApp] = {} if stdio is None else dict(stdio.servers)
     seal = Seal(
         [hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in context.admin_tokens]
     )
