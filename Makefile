@@ -29,7 +29,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help check lint types client dashboard services browser containers image image-tools guard test suite plans test-slow interpreters chaos demo demo-cluster dist hashes release docs pictures bench clean
+.PHONY: help check lint types client dashboard services browser containers image image-tools guard test suite plans test-slow interpreters types-of-versions versions core-newest core-lowest chaos demo demo-cluster dist hashes release docs pictures bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -182,9 +182,9 @@ plans: $(VENV)/dev.stamp ## Run each statement that the last suite sent on datab
 test-slow: $(VENV)/dev.stamp $(RELEASE)/.stamp $(NODE)/node_modules/.stamp $(AGENTS)/node_modules/.stamp $(MEMORY_AGENTS)/node_modules/.stamp $(AIDER)/.stamp $(if $(CIRCADIA_TEST_NO_CONTAINERS),,image $(IMAGE)/services.tar) ## The slow tests (11-minute holds and the like), then random examples
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest -m 'hypothesis and not slow' -n $(WORKERS) --hypothesis-profile=explore --timeout=1200
-	@$(MAKE) --no-print-directory interpreters
+	@$(MAKE) --no-print-directory types-of-versions interpreters versions
 
-interpreters: $(addprefix core-3.,$(foreach minor,12 13,$(if $(call find_python,$(minor)),$(minor)))) ## The core tests on each newer Python that is found (3.12, 3.13)
+interpreters: $(addprefix core-3.,$(foreach minor,12 13 14,$(if $(call find_python,$(minor)),$(minor)))) ## The core tests on each newer Python that is found (3.12 to 3.14)
 	@echo "newer Pythons that ran the core tests: $(or $(^:core-%=%),none was found)"
 
 $(VENV)/python3.%/.stamp: pyproject.toml constraints.txt
@@ -197,6 +197,27 @@ $(VENV)/python3.%/.stamp: pyproject.toml constraints.txt
 core-3.%: $(VENV)/python3.%/.stamp
 	$(<D)/bin/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile $(CORE)
 
+types-of-versions: $(VENV)/dev.stamp ## Types, as each newer Python has them
+	for minor in 12 13 14; do $(BIN)/pyright --pythonpath $(BIN)/python --pythonversion 3.$$minor || exit 1; done
+
+versions: core-newest core-lowest ## The core tests with the newest and with the lowest versions that pyproject.toml allows
+
+$(VENV)/newest/.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m venv $(@D)
+	$(@D)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(VENV)/lowest/.stamp: pyproject.toml deploy/lowest_versions.py | $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(@D)
+	$(BIN)/python deploy/lowest_versions.py > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install -qq --no-compile --disable-pip-version-check -c $(@D)/constraints.txt -e '.[dev]'
+	@touch $@
+
+.PRECIOUS: $(VENV)/newest/.stamp $(VENV)/lowest/.stamp
+
+core-newest core-lowest: core-%: $(VENV)/%/.stamp
+	$(<D)/bin/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile $(CORE)
+
 chaos: $(VENV)/dev.stamp ## 300 random kills of a cluster under load; CIRCADIA_CHAOS_SEED repeats a run
 	$(BIN)/python -m pytest -m slow -s tests/cluster/test_kills.py
 
@@ -206,8 +227,9 @@ demo: $(VENV)/local.stamp dashboard ## A team of agents on a small real model, w
 demo-cluster: $(VENV)/dev.stamp | services ## The team on two gateways and two workers, of which one each is killed
 	$(BIN)/python -m examples.cluster_demo
 
-dist: $(VENV)/dev.stamp dashboard ## Build the wheel and the source distribution into dist
+dist: $(VENV)/dev.stamp dashboard ## Build the wheel and the source distribution into dist, and those of the Python client
 	$(BIN)/hatchling build
+	$(BIN)/python deploy/client_package.py dist
 
 hashes: $(RELEASE)/.stamp ## Renew deploy/requirements.txt after a change of dependencies: pinned packages with hashes of their files
 	UV_CUSTOM_COMPILE_COMMAND='make hashes' $(RELEASE)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -44,6 +44,7 @@ from benchmarks.processes import cpu_seconds, kills_children, memory_bytes
 from benchmarks.proxy import run_bare_relay
 from benchmarks.report import number
 from benchmarks.requests import TEXT, body, wire
+from benchmarks.startup import IDLE_MEGABYTES, INSTALLED_MEGABYTES, MEGABYTE, installed_bytes, measure_starts
 from benchmarks.tools import fast_upstream, load
 
 COMMITTED: Final = Path(__file__).with_name("guard.json")
@@ -97,6 +98,8 @@ class Figure:
 
 async def measure(folder: Path, *, is_postgres: bool, say: Callable[[str], None]) -> list[Figure]:
     """Return the figures, in a folder of their own."""
+    say("starts")
+    starts = await measure_starts(folder / "starts", 1)
     async with contextlib.AsyncExitStack() as stack:
         say("filling the world")
         urls = await fill_databases(stack, folder, is_postgres=is_postgres)
@@ -114,7 +117,14 @@ async def measure(folder: Path, *, is_postgres: bool, say: Callable[[str], None]
         figures += await _requests(old, relay)
         say("holds")
         figures += await _holds(new, relay)
-    return figures
+    return [
+        *figures,
+        Figure(what="an idle server without upstreams: memory", found=max(starts.resident_megabytes), unit="MB",
+               bound=IDLE_MEGABYTES),
+        Figure(what="a start until ready: processor time", found=max(starts.ready_seconds), unit="s", bound=0.0),
+        Figure(what="an installation without extras and bytecode", found=sum(installed_bytes().values()) / MEGABYTE,
+               unit="MB", bound=INSTALLED_MEGABYTES),
+    ]  # fmt: skip
 
 
 async def _idle(server: GuardServer, fresh: Subject, file: Path, statistics_url: str | None) -> list[Figure]:

@@ -32,6 +32,7 @@ def main(image: Path | None) -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     output(sys.executable, "-m", "hatchling", "build", "-d", DIST)
+    output(sys.executable, ROOT / "deploy/client_package.py", DIST)
     output("npm", "pack", "--silent", "--pack-destination", DIST, folder=CLIENT)
     shutil.copyfile(REQUIREMENTS, DIST / f"circadia-{version}-requirements.txt")
     write_bill_of_materials(DIST / f"circadia-{version}.cdx.json")

@@ -75,6 +75,10 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once_in_ano
     assert await found() == ("In Oslo.", "In Oslo.", "", ""), "an episode that counts less"
     await both()
     async with world.store.begin_write() as tx:
+        assert await world.episodes.restore(tx, world.bank, two.episode.id, evidence="e")
+    assert await found() == ("In Oslo.", "In Oslo.", "", ""), "an episode that counts again"
+    await both()
+    async with world.store.begin_write() as tx:
         await tx.notes.retire(note, world.clock.now())
     assert (await found())[:2] == ("", ""), "a note that was retired"
     await both()
@@ -83,6 +87,20 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once_in_ano
     async with world.store.begin_write() as tx:
         await forget(tx, world.bank, [gone.episode.id])
     assert await found() == ("", "", "", ""), "something was forgotten"
+
+
+@pytest.mark.spec("ANS-04")
+async def test_a_pinned_block_that_had_no_room_in_the_prompt_voids_an_answer_when_it_is_deleted(
+    shop: Shop, local: World
+) -> None:
+    await local.remember("Ann lives near the fjord in Oslo")
+    await local.write("rules", "Say what is so. " * 400, limit=10_000)
+    answer = await shop.ready(HOME, "In Oslo.")
+    assert "rules" not in answer.basis.shown
+    assert await shop.told(HOME) == "In Oslo."
+    async with local.store.begin_write() as tx:
+        await local.blocks.delete(tx, local.bank, "rules", writer=BlockAuthor.PERSON, by="tester")
+    assert await shop.told(HOME) == ""
 
 
 @pytest.mark.spec("ANS-04")

@@ -17,7 +17,8 @@ from circadia.agents.sign_in import SignIn
 from circadia.agents.sleep_confirmation import SleepConfirmer
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
-from circadia.api.app import ApiContext, create_api
+from circadia.api.app import create_api
+from circadia.api.services import ApiContext
 from circadia.errors import NotFound, TargetGone
 from circadia.gateway.hold.reply import Ticker
 from circadia.gateway.model_call.hold import HoldView

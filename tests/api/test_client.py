@@ -3,15 +3,17 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import traceback
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import circadia
-from circadia import CircadiaError
+from circadia import CircadiaError, SyncClient
 from circadia.api.app import openapi_document
 from circadia.client.calls import Client
 from circadia.errors import (
@@ -22,6 +24,7 @@ from circadia.errors import (
     NotFound,
     PreconditionFailed,
     StorageUnavailable,
+    TargetGone,
     TooLarge,
     Unauthenticated,
     Unreachable,
@@ -207,7 +210,7 @@ async def answering(answer: bytes) -> tuple[asyncio.Server, str]:
 )
 async def test_an_answer_without_a_code_is_judged_by_its_status(status: int, kind: str) -> None:
     server, url = await answering(b"HTTP/1.1 %d X\r\ncontent-length: 5\r\nconnection: close\r\n\r\nsorry" % status)
-    async with server, Client(url, ADMIN) as client:
+    async with server, Client(url, ADMIN, max_retries=0) as client:
         with pytest.raises(CircadiaError, match="sorry") as told:
             await client.list_sessions()
     assert told.value.code == kind
@@ -245,14 +248,101 @@ async def test_events_that_a_server_no_longer_keeps_do_not_end_the_stream() -> N
     event = head + b'"session": null, "agent": null, "data": {}}'
     body = b'id: 1\n\nevent: gap\ndata: {"after":1,"oldest":9}\n\nid: 9\ndata: %s\n\n' % event
     server, url = await answering(answer(body, b"text/event-stream"))
-    async with server, Client(url, ADMIN) as client, contextlib.aclosing(client.events(1)) as events:
-        assert (await anext(events)).number == 9
+    gaps: list[tuple[int, int]] = []
+    async with server, Client(url, ADMIN) as client:
+        followed = client.events(1, on_gap=lambda gap: gaps.append((gap.after, gap.oldest)))
+        async with contextlib.aclosing(followed) as events:
+            assert (await anext(events)).number == 9
+        assert gaps == [(1, 9)]
+        with pytest.raises(TargetGone, match="after 1 and before 9 have been deleted"):
+            await anext(client.events(1))
+
+
+class Flaky:
+    """A server that answers the first requests with these statuses, and later ones that nothing is held."""
+
+    def __init__(self, *statuses: int, retry_after: str = "0") -> None:
+        self._statuses = list(statuses)
+        self._retry_after = retry_after
+        self.bodies: list[bytes] = []
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncGenerator[str]:
+        async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        self.bodies.append(await reader.readexactly(int(length[1]) if length else 0))
+        status = self._statuses.pop(0) if self._statuses else 200
+        body = json.dumps(NOTHING_HELD).encode() if status == 200 else b"busy"
+        writer.write(
+            b"HTTP/1.1 %d X\r\nretry-after: %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+            b"connection: close\r\n\r\n%s" % (status, self._retry_after.encode(), len(body), body)
+        )
+        writer.close()
+
+
+async def test_a_read_is_sent_again_after_a_temporary_failure() -> None:
+    flaky = Flaky(503, 429, 502)
+    async with flaky.open() as url, Client(url, ADMIN) as client:
+        assert await client.list_holds() == HoldList(**NOTHING_HELD)
+    assert len(flaky.bodies) == 4
+
+
+@pytest.mark.parametrize(
+    ("flaky", "retries"),
+    [(Flaky(503, 503), 1), (Flaky(404), 3), (Flaky(503, retry_after="61"), 3)],
+    ids=["as often as told", "never what stays wrong", "not after more than a minute"],
+)
+async def test_retries_end(flaky: Flaky, retries: int) -> None:
+    async with flaky.open() as url, Client(url, ADMIN, max_retries=retries) as client:
+        with pytest.raises(CircadiaError):
+            await client.list_holds()
+    assert len(flaky.bodies) == (2 if retries == 1 else 1)
+
+
+async def test_a_change_is_sent_again_only_with_a_key_and_unchanged() -> None:
+    for key, times in ((None, 1), ("once", 2)):
+        flaky = Flaky(503)
+        async with flaky.open() as url, Client(url, ADMIN) as client:
+            with pytest.raises(CircadiaError):
+                await client.wake_agent("ann", "user_request", "look", key=key)
+        assert len(flaky.bodies) == times
+        assert len(set(flaky.bodies)) == 1
+
+
+async def test_times_may_be_datetimes(service: Service, client: Client) -> None:
+    day = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert await client.usage(since=day) == await client.usage(since="2026-01-31T12:00:00+00:00")
+    await client.create_bank("team")
+    assert (await client.forget_episodes("team", since=day, until=day)).deleted == 0
+
+
+@pytest.mark.spec("SHIP-15")
+async def test_a_program_without_an_event_loop_has_the_same_methods(service: Service) -> None:
+    def work() -> tuple[bool, list[int]]:
+        with SyncClient(service.url, ADMIN) as client:
+            client.create_agent("default", "ann")
+            client.set_sleeping("default", "ann", True)
+            state = client.wait_until_sleeping("default", "ann", timeout_seconds=60)
+            events = client.events(0)
+            numbers = [next(events).number, next(events).number]
+            events.close()
+            with pytest.raises(NotFound):
+                client.show_agent("default", "bob")
+            return state.sleeping, numbers
+
+    sleeping, numbers = await asyncio.to_thread(work)
+    assert sleeping
+    assert numbers == sorted(numbers)
 
 
 async def test_nobody_there_is_told_with_what_to_do() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        async with Client(f"http://127.0.0.1:{bound.getsockname()[1]}", ADMIN) as client:
+        async with Client(f"http://127.0.0.1:{bound.getsockname()[1]}", ADMIN, max_retries=0) as client:
             with pytest.raises(Unreachable, match="is `circadia serve` running"):
                 await client.list_sessions()
             with pytest.raises(Unreachable):
@@ -263,7 +353,7 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        async with Client(f"http://127.0.0.1:{bound.getsockname()[1]}", ADMIN, timeout=0.05) as client:
+        async with Client(f"http://127.0.0.1:{bound.getsockname()[1]}", ADMIN, timeout=0.05, max_retries=0) as client:
             with pytest.raises(Unreachable, match="no answer"):
                 await client.list_sessions()
 
@@ -315,7 +405,7 @@ async def test_a_client_that_is_not_open_says_so() -> None:
 
 
 def test_the_package_exports_the_client_and_the_root_of_the_errors() -> None:
-    assert set(circadia.__all__) == {"Client", "CircadiaError"}
+    assert set(circadia.__all__) == {"Client", "CircadiaError", "SyncClient"}
     assert not hasattr(circadia, "Server")
     assert all(issubclass(kind, CircadiaError) for kind in HTTP_STATUS)
 

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from circadia.api.app import Api
 from circadia.gateway.model_call.hold import HoldView
-from tests.api.service import METRICS, Service, serving
+from tests.api.service import ADMIN, METRICS, Service, serving
 
 STATE = "/sessions/default/agents/ann/sleeping"
 
@@ -27,6 +27,17 @@ async def test_an_error_is_a_problem_of_rfc_9457(service: Service) -> None:
         "instance": "/api/v1/sessions/nowhere",
         "code": "not_found",
     }
+
+
+async def test_nothing_on_the_way_may_keep_an_answer(service: Service) -> None:
+    for path, token in (
+        ("/sessions", ADMIN),
+        ("/sessions/nowhere", ADMIN),
+        ("/sessions", None),
+        ("/events?limit=1", ADMIN),
+    ):
+        headers = (await service.call("GET", path, token=token)).headers
+        assert [value for name, value in headers.items() if name.lower() == "cache-control"] == ["no-store"]
 
 
 @pytest.mark.spec("GATE-07")
@@ -49,6 +60,13 @@ async def test_a_body_that_is_no_text_is_told_what_it_should_be(service: Service
 async def test_the_metrics_token_opens_nothing_here(service: Service) -> None:
     for path in ("/sessions", "//api/openapi.json", "/nothing"):
         assert (await service.call("GET", path, token=METRICS)).status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/banks/team/import", None), ("/agents/ann/pulses", {"timeout_seconds": 5e-324})]
+)
+async def test_an_empty_import_and_a_pulse_of_no_time_are_refused(service: Service, path: str, body: object) -> None:
+    assert (await service.call("POST", path, body)).status == 422
 
 
 async def test_an_unknown_path_is_not_found(service: Service) -> None:

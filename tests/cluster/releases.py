@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import circadia
-from circadia.stores.sql.migrate import list_revisions
+from circadia.stores.sql.revisions import newest_revision
 from tests.fixtures.program import Program
 from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
 
@@ -66,7 +66,7 @@ class Release:
 
 def newest_number(later: int = 0) -> str:
     """Return the number of this tree's newest schema, or of one that comes so many migrations later."""
-    return f"{int(list_revisions()[-1].number) + later:04}"
+    return f"{int(newest_revision()) + later:04}"
 
 
 def install_release(folder: Path, version: str, *migrations: Migration) -> Release:

@@ -126,7 +126,8 @@ def test_a_release_has_all_files_with_checksums_and_a_second_one_has_the_same_by
     first = Path(shutil.move(ROOT / "dist", tmp_path))
     name = f"circadia-{version()}"
     files = {f"{name}{end}" for end in ("-py3-none-any.whl", ".tar.gz", "-requirements.txt", ".cdx.json")}
-    files |= {f"circadia-client-{npm_version()}.tgz", "SHA256SUMS"}
+    client = f"circadia_client-{version()}"
+    files |= {f"{client}-py3-none-any.whl", f"{client}.tar.gz", f"circadia-client-{npm_version()}.tgz", "SHA256SUMS"}
     if "RELEASED_IMAGE=" not in words:
         files.add(f"{name}-image.tar.gz")
     assert {path.name for path in first.iterdir()} == files

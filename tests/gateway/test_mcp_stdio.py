@@ -80,7 +80,7 @@ async def at(
 ) -> AsyncGenerator[StdioServerPort]:
     given = McpServerSettings.model_validate({"command": [*SERVER, *flags], **settings})
     servers = StdioServers({"small": given}, environment, clock or SystemClock())
-    app = servers.server("small")
+    app = servers.servers["small"]
     calls: set[asyncio.Task[None]] = set()
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import textwrap
 
 import circadia
 from circadia.client.calls import Client
@@ -29,6 +30,25 @@ def test_the_shipped_fakes_export_what_the_page_names() -> None:
     headings = parts(REFERENCE / "python.md")
     named = {m[1] for part in headings if (m := re.fullmatch(r"`circadia\.testing\.([A-Z]\w*)`", part.heading))}
     assert set(testing.__all__) == named
+
+
+def list_calls() -> str:
+    """Return each method of the client with its arguments, in the lines of the page."""
+    lines: list[str] = []
+    for name, method in inspect.getmembers(Client, inspect.isroutine):
+        if name.startswith("_"):
+            continue
+        signature = inspect.signature(method)
+        plain = [each.replace(annotation=inspect.Parameter.empty) for each in list(signature.parameters.values())[1:]]
+        call = f"{name}{signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)}"
+        lines += textwrap.wrap(call, 110, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def test_the_page_has_the_arguments_of_each_method() -> None:
+    text = (REFERENCE / "python.md").read_text("utf-8")
+    stated = text.partition("### Arguments")[2].partition("```text\n")[2].partition("\n```")[0]
+    assert stated == list_calls()
 
 
 def test_the_page_names_each_method_of_the_client_and_no_other() -> None:

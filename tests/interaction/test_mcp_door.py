@@ -101,6 +101,15 @@ async def test_a_held_call_gets_growing_progress_if_it_asked_for_it_and_else_com
 
 
 @pytest.mark.spec("GATE-35")
+async def test_a_client_that_looks_for_a_sign_in_by_oauth_finds_none(tmp_path: Path) -> None:
+    """After a 401 it would try to register, and forget the token that it has."""
+    async with live(tmp_path) as at:
+        for what in ("protected-resource", "protected-resource/mcp", "authorization-server"):
+            async with at.http.get(f"{at.url}/.well-known/oauth-{what}") as answer:
+                assert (answer.status, "WWW-Authenticate" in answer.headers) == (404, False)
+
+
+@pytest.mark.spec("GATE-35")
 async def test_a_session_id_opens_nothing_for_another_token_or_another_server(tmp_path: Path) -> None:
     async with MockMcpServer() as tools, live(tmp_path, mcp_servers={"echo": {"url": tools.url}}) as at:
         ann, bob = await at.agent("ann"), await at.agent("bob")

@@ -159,6 +159,26 @@ async def test_a_note_may_be_retired_and_stood_for_by_notes_of_the_same_publicat
     ]
 
 
+@pytest.mark.spec("SLEEP-32")
+async def test_a_note_that_an_undo_brings_back_is_found_though_the_index_was_loaded_without_it(stand: Stand) -> None:
+    sources = await stand.said("I have a flat.", "My flat is small.")
+    maker, cleaner = await stand.begun("p0"), await stand.begun("p1")
+    await stand.publish(maker, stand.note("n1", sources, text="Ann lives in Porto."))
+    await stand.publish(cleaner, stand.change(ChangeKind.RETIRE_NOTE, "n1", why="no longer"))
+
+    async def found() -> list[str]:
+        question = await stand.memory.retrieval.prepare_question("Porto")
+        async with stand.store.begin_read() as tx:
+            bank = await tx.banks.get(stand.bank.id)
+            assert bank is not None
+            return [hit.item.id for hit in await stand.memory.retrieval.find(tx, bank, question)]
+
+    assert await found() == []
+    async with stand.store.begin_write() as tx:
+        await stand.publisher.undo(tx, cleaner, stand.bank, by="ann")
+    assert await found() == ["n1"]
+
+
 @pytest.mark.spec("SLEEP-31")
 async def test_more_than_the_ceiling_and_much_shorter_blocks_wait_for_a_person(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "My flat in Porto is small.")

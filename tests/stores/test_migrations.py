@@ -20,7 +20,8 @@ from circadia.ids import AgentId, BankId
 from circadia.records.call import AgentSpend
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.memory_tables import metadata
-from circadia.stores.sql.migrate import MIGRATIONS, list_revisions
+from circadia.stores.sql.revisions import newest_revision
+from circadia.stores.sql.upgrade import MIGRATIONS
 from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
@@ -90,7 +91,7 @@ async def test_a_database_of_a_newer_version_opens_only_if_that_says_that_it_wor
     store: SqlStore, database: Database, postgres_server: PostgresServer, works_with: str, opens: bool
 ) -> None:
     await store.close()
-    works_with = works_with.format(newest=list_revisions()[-1].number)
+    works_with = works_with.format(newest=newest_revision())
     statement = f"UPDATE alembic_version SET version_num = '9999', works_with = '{works_with}'"
     if database.dialect == "sqlite":
         with sqlite3.connect(database.place) as connection:

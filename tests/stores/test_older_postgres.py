@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from circadia.errors import StartError
 from circadia.stores.postgres import create_postgres_engine, open_postgres
 from circadia.stores.sql.memory_tables import metadata
-from circadia.stores.sql.migrate import build_config
+from circadia.stores.sql.upgrade import build_config
 
 RELEASED = "0006"
 """The schema of version 0.1.0, which has no table of members."""

@@ -3,6 +3,23 @@ import { callError, unexpectedResponse } from "./errors.js";
 import { type CircadiaEvent, type EventOptions, followEvents, type OpenEventStream } from "./events.js";
 import { createClient } from "./generated/client/index.js";
 import { Operations } from "./generated/sdk.gen.js";
+import type {
+  GetSleepingData,
+  GetSleepingResponse,
+  ListMessagesData,
+  ListMessagesResponse,
+  ShowDreamData,
+  ShowDreamResponse,
+  ShowInboxData,
+  ShowInboxResponse,
+  ShowPassData,
+  ShowPassResponse,
+  ShowPulseData,
+  ShowPulseResponse,
+  ShowWakeData,
+  ShowWakeResponse,
+} from "./generated/types.gen.js";
+import { readUntil, type WaitOptions } from "./waits.js";
 
 export interface CircadiaOptions extends ConnectionOptions {
   /** Address of the server, such as `http://127.0.0.1:4114`. */
@@ -32,6 +49,54 @@ export class Circadia extends Operations {
     this.#options = options;
   }
 
+  /** Wait until an agent is asleep, or awake with `sleeping: false`. */
+  waitUntilSleeping(
+    { path }: Pick<GetSleepingData, "path">,
+    { sleeping = true, ...options }: WaitOptions & { sleeping?: boolean } = {},
+  ): Promise<GetSleepingResponse> {
+    const read = (signal: AbortSignal) => this.getSleeping({ path, signal });
+    return readUntil(read, (state) => state.sleeping === sleeping, options);
+  }
+
+  /** Wait for messages of a thread after the number `query.after`. */
+  waitForMessages(
+    { path, query }: Pick<ListMessagesData, "path" | "query">,
+    options?: WaitOptions,
+  ): Promise<ListMessagesResponse> {
+    const read = (signal: AbortSignal) => this.listMessages({ path, query, signal });
+    return readUntil(read, ({ messages }) => messages.length > 0, options);
+  }
+
+  /** Wait until an inbox has an unread message, or one that `query` asks for. */
+  waitForInbox(
+    { path, query }: Pick<ShowInboxData, "path" | "query">,
+    options?: WaitOptions,
+  ): Promise<ShowInboxResponse> {
+    const read = (signal: AbortSignal) => this.showInbox({ path, query, signal });
+    return readUntil(read, ({ messages }) => messages.length > 0, options);
+  }
+
+  /** Wait until a deferred wake request has its decision. */
+  waitForWake({ path }: Pick<ShowWakeData, "path">, options?: WaitOptions): Promise<ShowWakeResponse> {
+    const read = (signal: AbortSignal) => this.showWake({ path, signal });
+    return readUntil(read, ({ decision }) => decision !== "deferred", options);
+  }
+
+  /** Wait until a pulse has ended, however it ended. */
+  waitForPulse({ path }: Pick<ShowPulseData, "path">, options?: WaitOptions): Promise<ShowPulseResponse> {
+    return readUntil((signal) => this.showPulse({ path, signal }), hasEnded, options);
+  }
+
+  /** Wait until a pass has ended, however it ended. */
+  waitForPass({ path }: Pick<ShowPassData, "path">, options?: WaitOptions): Promise<ShowPassResponse> {
+    return readUntil((signal) => this.showPass({ path, signal }), hasEnded, options);
+  }
+
+  /** Wait until a dream has ended, however it ended. */
+  waitForDream({ path }: Pick<ShowDreamData, "path">, options?: WaitOptions): Promise<ShowDreamResponse> {
+    return readUntil((signal) => this.showDream({ path, signal }), hasEnded, options);
+  }
+
   /** Follow events: each one once, in order, also over a lost connection or a restart of the server. */
   events({ session, agent, type, ...options }: EventOptions = {}): AsyncGenerator<CircadiaEvent, void, undefined> {
     const open: OpenEventStream = (after, signal) =>
@@ -50,6 +115,10 @@ export class Circadia extends Operations {
 /** Create a client for one server and one token. */
 export function createCircadia(options: CircadiaOptions): Circadia {
   return new Circadia(options);
+}
+
+function hasEnded({ ended_at }: { ended_at: string | null }): boolean {
+  return ended_at !== null;
 }
 
 function checkResponse(response: Response, request: Request): Response {

@@ -18,6 +18,7 @@ from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
+from circadia.memory import languages
 from circadia.memory.context import Context
 from circadia.memory.episodes import is_text
 from circadia.memory.search.retrieval import Retrieval
@@ -303,5 +304,6 @@ async def _load_index(scope: _ScopeIndex, empty: AnswerIndex) -> None:
 
 
 def _update(index: AnswerIndex, added: Mapping[AnswerId, AnswerableQuestion], removed: Collection[AnswerId]) -> None:
+    languages.load()  # a match asks in which language it is
     index.remove(removed)
     index.add(added.values())

@@ -2,6 +2,9 @@
 
 import asyncio
 import gzip
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -34,13 +37,11 @@ from circadia.api import (
     timeline,
     wakes,
 )
-from circadia.api.context import ApiContext, HoldRegistry
 from circadia.api.guard import Guard, handle_errors
 from circadia.api.openapi import build_openapi_document
+from circadia.api.services import ApiContext
 from circadia.errors import InvalidRequest
 from circadia.suggestions import did_you_mean
-
-__all__ = ["ApiContext", "HoldRegistry", "create_api", "openapi_document"]
 
 OPENAPI_PATH: Final = "/api/openapi.json"
 
@@ -146,6 +147,17 @@ def create_api(context: ApiContext) -> FastAPI:
     api.add_middleware(Compression)
     api.add_middleware(Guard, identity=context.identity, sign_in=context.sign_in, max_body_bytes=most)
     return api
+
+
+@asynccontextmanager
+async def open_api(context: ApiContext) -> AsyncGenerator[ASGIApp]:
+    """Yield the application."""
+    yield create_api(context)
+
+
+def load_api(context: ApiContext) -> Callable[[], AbstractAsyncContextManager[ASGIApp]]:
+    """Return what opens the application."""
+    return partial(open_api, context)
 
 
 def openapi_document() -> dict[str, Any]:

@@ -313,7 +313,9 @@ async def import_lines(
     exist.
     """
     require_operator(who)
-    lines = read_lines(await request.body(), first_line)
+    if not (body := await request.body()).strip():
+        raise InvalidRequest("the body is empty; send the lines of an export")
+    lines = read_lines(body, first_line)
     async with context.store.begin_write() as tx:
         imported = await context.memory.intake.add_lines(tx, bank, lines, by=who.name)
     return ImportedView.of(imported)

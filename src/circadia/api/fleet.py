@@ -13,7 +13,7 @@ from circadia.agents.access import require_operator
 from circadia.agents.directory import require_names
 from circadia.api.bodies import Body, Instant
 from circadia.api.context import AgentFilter, Context, LongLimit, NextPage, SessionFilter, Who, noun_router
-from circadia.api.problems import find_problems
+from circadia.api.needs import find_problems
 from circadia.gateway.model_call.hold import HoldView
 from circadia.ids import HoldId
 from circadia.memory.embedding.background import EMBEDDER_DOWN

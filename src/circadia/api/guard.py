@@ -2,14 +2,11 @@
 
 import asyncio
 import logging
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from circadia.agents.access import require_may_act, require_member
 from circadia.agents.identity import Identity
 from circadia.agents.sign_in import SignIn
-from circadia.errors import HTTP_STATUS, CircadiaError, Forbidden, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
+from circadia.api.problems import FieldProblem, escape_surrogates, internal_error_response, problem_response
+from circadia.errors import CircadiaError, Forbidden, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
 from circadia.gateway.calls.headers import bearer, first_value
 from circadia.gateway.hold.bodies import CallerGone
 from circadia.records.principal import Principal
@@ -27,88 +25,10 @@ from circadia.stores.nul_check import NUL
 
 _logger = logging.getLogger(__name__)
 
-MEDIA_TYPE: Final = "application/problem+json"
-INTERNAL: Final = "internal_error"
-"""Code of unexpected errors."""
 _SHOWN_INPUT: Final = 80
 _MAX_REPORTED_ERRORS: Final = 3
 _LISTED: Final = 100
 """Maximum number of problems in one answer."""
-
-
-class FieldProblem(BaseModel):
-    """A wrong value."""
-
-    path: str = Field(description="Path of the value, such as `body.agents.0.wake_events.1` or `query.after`.")
-    message: str = Field(description="Problem with the value.")
-
-
-class Problem(BaseModel):
-    """The body of every error (RFC 9457)."""
-
-    type: str = Field(description="URN of the kind of error.", examples=["urn:circadia:error:not_found"])
-    title: str = Field(description="Kind of error, for people.", examples=["Not found"])
-    status: int = Field(description="HTTP status.", examples=[404])
-    detail: str = Field(
-        description="What happened, and what to do.", examples=["no agent 'ann' in session 'default'; did you mean …"]
-    )
-    instance: str = Field(description="Requested path.", examples=["/api/v1/sessions/default/agents/ann"])
-    code: str = Field(description="Kind of error, for programs.", examples=["not_found"])
-    errors: list[FieldProblem] | None = Field(None, description="Wrong values of an invalid request.")
-
-
-def problem_response(
-    error: CircadiaError,
-    path: str,
-    errors: Sequence[FieldProblem] | None = None,
-    *,
-    status: int | None = None,
-    more: Mapping[str, object] | None = None,
-) -> Response:
-    """Return the problem for an error; `status` overrides the status of its class, `more` adds keys."""
-    kind = next((cls for cls in type(error).__mro__ if cls in HTTP_STATUS), None)
-    if kind is None:
-        return internal_error_response(path)
-    status = status or HTTP_STATUS[cast("type[CircadiaError]", kind)]
-    headers: dict[str, str] = {}
-    if status == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="circadia"'
-    if isinstance(error, MethodNotAllowed):
-        headers["Allow"] = ", ".join(error.allow)
-    if status in (429, 503):
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds or 1)))
-    return _build_response(error.code, status, error.message, path, errors, headers, more or {})
-
-
-def internal_error_response(path: str) -> Response:
-    """Return the problem for an unexpected error, without internal details."""
-    return _build_response(INTERNAL, 500, "the server failed; its log says why", path, None, {}, {})
-
-
-def _build_response(
-    code: str,
-    status: int,
-    detail: str,
-    path: str,
-    errors: Sequence[FieldProblem] | None,
-    headers: Mapping[str, str],
-    more: Mapping[str, object],
-) -> Response:
-    problem = Problem(
-        type=f"urn:circadia:error:{code}",
-        title=code.replace("_", " ").capitalize(),
-        status=status,
-        detail=_escape_surrogates(detail),
-        instance=_escape_surrogates(path),
-        code=code,
-        errors=None if errors is None else list(errors),
-    )
-    return Response(orjson.dumps({**problem.model_dump(exclude_none=True), **more}), status, headers, MEDIA_TYPE)
-
-
-def _escape_surrogates(text: str) -> str:
-    """Escape what UTF-8 cannot encode."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def handle_errors(app: FastAPI) -> None:
@@ -143,7 +63,7 @@ def _field_problem(line: Mapping[str, Any]) -> FieldProblem:
         message += f" (got {text})" if len(text) <= _SHOWN_INPUT else ""
     elif line["type"] == "missing" and place == "body":
         message = "send a JSON object"
-    return FieldProblem(path=_escape_surrogates(place), message=_escape_surrogates(message))
+    return FieldProblem(path=escape_surrogates(place), message=escape_surrogates(message))
 
 
 async def _handle_routing_error(request: Request, error: Exception) -> Response:
@@ -253,6 +173,8 @@ class Guard:
         async def track_send(message: Message) -> None:
             nonlocal started
             started = True
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": _forbid_caching(message.get("headers", ()))}
             await send(message)
 
         try:
@@ -262,12 +184,12 @@ class Guard:
         except CircadiaError as error:
             if started:
                 raise
-            await problem_response(error, scope["path"])(scope, receive, send)
+            await problem_response(error, scope["path"])(scope, receive, track_send)
         except Exception:
             _logger.exception("%s %s failed", scope["method"], scope["path"])
             if started:
                 raise
-            await internal_error_response(scope["path"])(scope, receive, send)
+            await internal_error_response(scope["path"])(scope, receive, track_send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = await self._authenticate(scope)
@@ -302,6 +224,11 @@ class Guard:
         if scope["method"] not in _LOOKS and not _is_same_origin(headers):
             raise Forbidden("a page of another origin may not act for who is signed in here")
         return person
+
+
+def _forbid_caching(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an answer, which nothing on the way may keep: it may be secret, and is old at once."""
+    return [*(each for each in headers if each[0] != b"cache-control"), (b"cache-control", b"no-store")]
 
 
 def _is_same_origin(headers: list[tuple[bytes, bytes]]) -> bool:

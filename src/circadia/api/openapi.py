@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from starlette.routing import BaseRoute
 
-from circadia.api.guard import MEDIA_TYPE, Problem
+from circadia.api.problems import MEDIA_TYPE, Problem
 from circadia.records.event import EVENT_DATA
 from circadia.schemas.events import EventGap, EventView
 from circadia.settings.server import ServerSettings

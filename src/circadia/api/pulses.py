@@ -20,7 +20,7 @@ from circadia.records.call import UsageGroup
 from circadia.records.message import Message
 from circadia.records.principal import Principal
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
-from circadia.records.schedule import MAX_TIMEOUT_SECONDS
+from circadia.records.schedule import MAX_TIMEOUT_SECONDS, MIN_TIMEOUT_SECONDS
 from circadia.records.wake import Wake, WakeSource
 from circadia.schemas.wakes import Chain, ChainNode, PulseList, PulseView, WakeOutcome
 from circadia.settings.launchers import WebhookLauncherSettings
@@ -44,7 +44,7 @@ class StartBody(Body):
         examples=["try"],
     )
     timeout_seconds: StrictFloat | StrictInt | None = Field(
-        None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest run; by default the agent's limit."
+        None, ge=MIN_TIMEOUT_SECONDS, le=MAX_TIMEOUT_SECONDS, description="Longest run; by default the agent's limit."
     )
     override: str | None = Field(
         None, min_length=1, max_length=500, description="Reason for bypassing the guardrails; it is recorded."

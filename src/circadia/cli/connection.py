@@ -114,7 +114,7 @@ class RemoteServer:
         where = resolve_target(self.url, self.token, self.data, os.environ)
 
         async def ask_client() -> T:
-            async with Client(where.url, where.token) as client:
+            async with Client(where.url, where.token, max_retries=0) as client:
                 return await question(client)
 
         return asyncio.run(ask_client())

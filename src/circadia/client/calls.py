@@ -1,12 +1,12 @@
 """The client, with one method per endpoint."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, Self
 
 from circadia.client.alarms import AlarmCalls
 from circadia.client.approvals import ApprovalCalls
-from circadia.client.connection import ApiConnection
+from circadia.client.connection import MAX_RETRIES, ApiConnection, Time
 from circadia.client.hooks import HookCalls
 from circadia.client.memory import MemoryCalls
 from circadia.client.sleeptime import SleeptimeCalls
@@ -24,7 +24,7 @@ from circadia.schemas.agents import (
 )
 from circadia.schemas.calls import CallDetail, CallList, CallState
 from circadia.schemas.config import ConfigurationView
-from circadia.schemas.events import EventList, EventView
+from circadia.schemas.events import EventGap, EventList, EventView
 from circadia.schemas.fleet import (
     AccessTokenCreated,
     AccessTokenList,
@@ -62,8 +62,19 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
     `if_match`, the `etag` of an answer, a change is made only if the settings are still those of that answer.
     """
 
-    def __init__(self, base_url: str, token: str, *, timeout: float = 30.0, clock: Clock | None = None) -> None:
-        self._http = ApiConnection(base_url, token, timeout=timeout, clock=clock or SystemClock())
+    def __init__(
+        self,
+        base_url: str,
+        token: str,
+        *,
+        timeout: float = 30.0,
+        max_retries: int = MAX_RETRIES,
+        clock: Clock | None = None,
+    ) -> None:
+        """A GET, or a change with a `key`, is sent again up to `max_retries` times after a temporary failure."""
+        self._http = ApiConnection(
+            base_url, token, timeout=timeout, max_retries=max_retries, clock=clock or SystemClock()
+        )
 
     async def __aenter__(self) -> Self:
         self._http.open()
@@ -303,10 +314,15 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
         session: str | None = None,
         agent: str | None = None,
         types: Sequence[str] = (),
+        on_gap: Callable[[EventGap], object] | None = None,
     ) -> AsyncGenerator[EventView]:
-        """Yield events as they happen, starting after `after` or now; reconnects cause no gap and no duplicate."""
+        """Yield events as they happen, starting after `after` or now; reconnects cause no gap and no duplicate.
+
+        If events were deleted before they were read, `on_gap` is called; without it, TargetGone is raised.
+        """
         query = {"session": session, "agent": agent, "type": types}
-        async with aclosing(self._http.follow(EventView, "events", "stream", after=after, query=query)) as followed:
+        follow = self._http.follow(EventView, "events", "stream", after=after, query=query, on_gap=on_gap)
+        async with aclosing(follow) as followed:
             async for event in followed:
                 yield event
 
@@ -360,8 +376,8 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
         self,
         group_by: str = "agent",
         *,
-        since: str | None = None,
-        until: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         session: str | None = None,
         agent: str | None = None,
         after: str | None = None,
@@ -369,7 +385,7 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
     ) -> UsageReport:
         """Return totals of the ended model calls by one or two groupings, as in `day,tier`.
 
-        `since` and `until` are dates or times, ISO 8601. `after` is the `next` of the page before.
+        `after` is the `next` of the page before.
         """
         query = {
             "group_by": group_by, "since": since, "until": until, "session": session, "agent": agent, "after": after,

@@ -9,6 +9,8 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import date
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
@@ -17,18 +19,24 @@ import yarl
 from pydantic import ValidationError
 
 from circadia.clock import Clock
-from circadia.errors import HTTP_STATUS, CircadiaError, RetryLater, StorageUnavailable, Unreachable
+from circadia.errors import HTTP_STATUS, CircadiaError, RetryLater, StorageUnavailable, TargetGone, Unreachable
+from circadia.schemas.events import EventGap
 from circadia.schemas.view import SettingsView, View
 
 T = TypeVar("T")
 V = TypeVar("V", bound=View)
-Query = Mapping[str, str | float | Sequence[str] | None]
+Time = str | date
+"""A time in ISO 8601, or a `datetime` or `date`."""
+Query = Mapping[str, Time | float | Sequence[str] | None]
 
 SILENCE_SECONDS: Final = 60.0
 """A stream without any data for this long, not even a keep-alive, is lost."""
 FIRST_PAUSE_SECONDS: Final = 0.2
 """Pause before the first reconnect; it doubles with each failure."""
 LONGEST_PAUSE_SECONDS: Final = 5.0
+MAX_RETRIES: Final = 3
+LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
+_RETRIED: Final = (429, 502, 503, 504)
 FIRST_READ_PAUSE_SECONDS: Final = 0.05
 LONGEST_READ_PAUSE_SECONDS: Final = 1.0
 
@@ -43,10 +51,11 @@ _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
 class ApiConnection:
     """A connection pool for one server and one token."""
 
-    def __init__(self, base_url: str, token: str, *, timeout: float, clock: Clock) -> None:
+    def __init__(self, base_url: str, token: str, *, timeout: float, max_retries: int, clock: Clock) -> None:
         self._base = base_url.rstrip("/")
         self._token = token
         self._timeout = timeout
+        self._max_retries = max_retries
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
 
@@ -72,13 +81,18 @@ class ApiConnection:
     ) -> V:
         """Send a request, with JSON or JSON Lines, and return the answer.
 
+        A GET, or a body with an idempotency `key`, is sent again after a temporary failure.
+
         Raises:
             CircadiaError: the server's error, by code. Unreachable: no server answered, or not with a `model`.
         """
         total = aiohttp.ClientTimeout(total=self._timeout)
-        content = _encode_body(body) if lines is None else io.BytesIO(lines)
+        content = _encode_body(body) if lines is None else lines
         headers = None if if_match is None else {"If-Match": if_match}
-        async with self._send(method, path, total, content=content, query=query, headers=headers) as response:
+        retries = self._max_retries if method == "GET" or _has_key(body) else 0
+        async with self._send(
+            method, path, total, content=content, query=query, headers=headers, retries=retries
+        ) as response:
             answer = self._parse(model, await response.text("utf-8", "replace"))
             if isinstance(answer, SettingsView):
                 answer.etag = response.headers.get("ETag", "")
@@ -122,28 +136,36 @@ class ApiConnection:
             async for chunk in response.content.iter_any():
                 yield chunk
 
-    async def follow(self, model: type[V], *path: str, after: int | None, query: Query) -> AsyncGenerator[V]:
+    async def follow(
+        self, model: type[V], *path: str, after: int | None, query: Query, on_gap: Callable[[EventGap], object] | None
+    ) -> AsyncGenerator[V]:
         """Yield the data of server-sent events; reconnect after a drop and resume after the last event.
 
         Raises:
             CircadiaError: the server's error, by code, unless it is temporary. Unreachable: no server answered the
-                first time.
+                first time. TargetGone: events were deleted before they were read, and there is no `on_gap`.
         """
         quiet = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=SILENCE_SECONDS)
         last = after
         reached = False
+        gap: EventGap | None = None
         pause = FIRST_PAUSE_SECONDS
         while True:
             headers = {} if last is None else {"Last-Event-ID": str(last)}
             try:
                 async with self._send("GET", path, quiet, query=query, headers=headers) as response:
                     reached = True
-                    async for number, data in _parse_server_sent_events(response.content):
-                        last, pause = number, FIRST_PAUSE_SECONDS
-                        if data is not None:
+                    async for number, data, is_gap in _parse_server_sent_events(response.content):
+                        last, pause = last if number is None else number, FIRST_PAUSE_SECONDS
+                        if is_gap:
+                            gap = self._parse(EventGap, data or "")
+                        elif data is not None:
                             yield self._parse(model, data)
+                        if gap is not None:
+                            _report_gap(gap, on_gap)
+                            gap = None
             except (Unreachable, RetryLater):
-                if not reached:
+                if not reached or gap is not None:
                     raise
             await self._clock.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
@@ -184,20 +206,20 @@ class ApiConnection:
         path: Sequence[str],
         timeout: "aiohttp.ClientTimeout",
         *,
-        content: io.BytesIO | None = None,
+        content: bytes | None = None,
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
+        retries: int = 0,
     ) -> "AsyncGenerator[aiohttp.ClientResponse]":
+        """Yield the response, if need be that of one of the `retries`; afterwards, close it."""
         if self._session is None:
             raise RuntimeError("the client is not open; use `async with Client(…) as client`")
         values = {name: _encode_query(value) for name, value in (query or {}).items() if value is not None}
         url = yarl.URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
+        send = partial(self._session.request, method, url.update_query(values), timeout=timeout, headers=headers)
         try:
-            async with self._session.request(
-                method, url.update_query(values), data=content, timeout=timeout, headers=headers
-            ) as response:
-                if response.status >= 400:
-                    raise _error(response, await response.text("utf-8", "replace"))
+            response = await self._send_until_answered(send, content, retries)
+            async with response:
                 yield response
         except TimeoutError as error:
             raise Unreachable(f"{self._base} gave no answer within {self._timeout:g} s") from error
@@ -205,6 +227,30 @@ class ApiConnection:
             raise Unreachable(
                 f"{self._base} cannot be reached: {_unreachable_reason(error)}; is `circadia serve` running?"
             ) from error
+
+    async def _send_until_answered(
+        self, send: "Callable[..., Awaitable[aiohttp.ClientResponse]]", content: bytes | None, retries: int
+    ) -> "aiohttp.ClientResponse":
+        """Return a response below status 400, after up to `retries` retries. Raises the error of the last response."""
+        pause = FIRST_PAUSE_SECONDS
+        for left in range(retries, -1, -1):
+            try:
+                response = await send(data=None if content is None else io.BytesIO(content))
+            except (TimeoutError, aiohttp.ClientError, OSError):
+                if not left:
+                    raise
+                seconds = pause
+            else:
+                if response.status < 400:
+                    return response
+                async with response:
+                    error = _error(response, await response.text("utf-8", "replace"))
+                seconds = pause if error.retry_after_seconds is None else error.retry_after_seconds
+                if not left or response.status not in _RETRIED or seconds > LONGEST_RETRY_AFTER_SECONDS:
+                    raise error
+            await self._clock.sleep(seconds)
+            pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+        raise AssertionError("the last try returns or raises")
 
 
 def _unreachable_reason(error: Exception) -> str:
@@ -214,19 +260,27 @@ def _unreachable_reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _encode_query(value: str | float | Sequence[str]) -> str | list[str]:
+def _encode_query(value: Time | float | Sequence[str]) -> str | list[str]:
     if isinstance(value, str):
         return value
+    if isinstance(value, date):
+        return value.isoformat()
     return str(value).lower() if isinstance(value, int | float) else list(value)
 
 
-def _encode_body(body: object) -> io.BytesIO | None:
-    """Encode the body as a file, since the HTTP library warns about large bytes."""
-    return None if body is None else io.BytesIO(json.dumps(body, default=_unwrap).encode())
+def _has_key(body: object) -> bool:
+    """Return whether the server runs a body once only, however often it is sent."""
+    return isinstance(body, Mapping) and cast("Mapping[str, Any]", body).get("key") is not None
+
+
+def _encode_body(body: object) -> bytes | None:
+    return None if body is None else json.dumps(body, default=_unwrap).encode()
 
 
 def _unwrap(value: Any) -> object:
-    """Return any other mapping or sequence as one that JSON knows."""
+    """Return a time as its text, and any other mapping or sequence as one that JSON knows."""
+    if isinstance(value, date):
+        return value.isoformat()
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else list(value)
 
 
@@ -241,10 +295,21 @@ def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
     return kind(detail, retry_after_seconds=float(after) if after.isdigit() else None)
 
 
-async def _parse_server_sent_events(lines: "aiohttp.StreamReader") -> AsyncIterator[tuple[int, str | None]]:
-    """Yield the number and the data of each event; None for an event without data."""
+def _report_gap(gap: EventGap, on_gap: Callable[[EventGap], object] | None) -> None:
+    if on_gap is None:
+        raise TargetGone(
+            f"events after {gap.after} and before {gap.oldest} have been deleted; pass `on_gap` to go on without them"
+        )
+    on_gap(gap)
+
+
+async def _parse_server_sent_events(
+    lines: "aiohttp.StreamReader",
+) -> AsyncIterator[tuple[int | None, str | None, bool]]:
+    """Yield the number of each event, its data, and whether it is a gap; None for what an event lacks."""
     number: int | None = None
     data: list[str] = []
+    is_gap = False
     async for raw in lines:
         line = raw.decode("utf-8").rstrip("\r\n")
         name, _, value = line.partition(":")
@@ -253,7 +318,9 @@ async def _parse_server_sent_events(lines: "aiohttp.StreamReader") -> AsyncItera
             number = int(value)
         elif name == "data":
             data.append(value)
+        elif name == "event":
+            is_gap = value == "gap"
         elif not line:
-            if number is not None:
-                yield number, "\n".join(data) if data else None
-            number, data = None, []
+            if number is not None or data:
+                yield number, "\n".join(data) if data else None, is_gap
+            number, data, is_gap = None, [], False

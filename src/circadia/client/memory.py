@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from circadia.client.connection import ApiConnection
+from circadia.client.connection import ApiConnection, Time
 from circadia.schemas.answers import AnswerPage, AnswerStats, AnswerView, DroppedView, TestView
 from circadia.schemas.banks import (
     BankList,
@@ -75,8 +75,8 @@ class MemoryCalls:
         ids: Sequence[str] | None = None,
         conversation: str | None = None,
         speaker: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         dry_run: bool = False,
         user: str | None = None,
     ) -> ForgottenView:
@@ -96,7 +96,7 @@ class MemoryCalls:
         text: str,
         *,
         speaker: str | None = None,
-        at: str | None = None,
+        at: Time | None = None,
         kind: str = "turn",
         conversation: str | None = None,
         trust: str | None = None,
@@ -170,9 +170,9 @@ class MemoryCalls:
         kinds: Sequence[str] = (),
         trusts: Sequence[str] = (),
         where: Mapping[str, Any] | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        as_of: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        as_of: Time | None = None,
         layers: Sequence[str] = (),
         recency: float = 0.0,
         half_life_days: float = 30.0,
@@ -197,7 +197,7 @@ class MemoryCalls:
         stable_tokens: int | None = None,
         fitting_tokens: int | None = None,
         where: Mapping[str, Any] | None = None,
-        as_of: str | None = None,
+        as_of: Time | None = None,
         user: str | None = None,
         also: Sequence[str] = (),
     ) -> ContextView:

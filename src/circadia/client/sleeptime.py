@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from circadia.client.connection import ApiConnection
+from circadia.client.connection import ApiConnection, Time
 from circadia.schemas.banks import StoredEpisodeView
 from circadia.schemas.dreams import (
     DreamDiffView,
@@ -73,7 +73,7 @@ class SleeptimeCalls:
         return await self._http.fetch(PassList, "GET", "banks", bank, "passes", query=query)
 
     async def list_passes_of_all(
-        self, *, statuses: Sequence[str] = (), since: str | None = None, before: str | None = None, limit: int = 100
+        self, *, statuses: Sequence[str] = (), since: Time | None = None, before: str | None = None, limit: int = 100
     ) -> PassPage:
         """Return passes over all banks, newest request first; `before` is for the next page."""
         query = {"status": statuses, "since": since, "before": before, "limit": limit}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from circadia.client.connection import ApiConnection
+from circadia.client.connection import ApiConnection, Time
 from circadia.records.wake import Decision
 from circadia.schemas.agents import CoordinationView
 from circadia.schemas.inbox import AckResult, InboxPage, RequeueResult, SentPage, SnoozeResult, UnhandledPage
@@ -73,8 +73,8 @@ class WakeCalls:
         agent: str | None = None,
         sender: str | None = None,
         decision: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
         before: str | None = None,
         limit: int = 100,
         trace: bool = False,
@@ -103,7 +103,7 @@ class WakeCalls:
         """Cancel a deferred request; its message stays in the inbox."""
         return await self._http.fetch(WakeView, "POST", "wakes", wake, "cancel")
 
-    async def wake_matrix(self, *, since: str | None = None, until: str | None = None) -> list[WakePairCounts]:
+    async def wake_matrix(self, *, since: Time | None = None, until: Time | None = None) -> list[WakePairCounts]:
         """Return the number of wake requests by sender, target and decision."""
         return (
             await self._http.fetch(WakeMatrix, "GET", "wakes", "matrix", query={"since": since, "until": until})
@@ -185,7 +185,7 @@ class WakeCalls:
         agent: str,
         *,
         status: str | None = None,
-        since: str | None = None,
+        since: Time | None = None,
         before: str | None = None,
         limit: int = 100,
     ) -> PulseList:
@@ -218,7 +218,7 @@ class WakeCalls:
         body = {"status": status, "detail": detail, "epoch": epoch}
         return await self._http.fetch(PulseView, "POST", "pulses", pulse, "end", body=body)
 
-    async def show_schedule(self, agent: str, *, since: str | None = None, until: str | None = None) -> ScheduleView:
+    async def show_schedule(self, agent: str, *, since: Time | None = None, until: Time | None = None) -> ScheduleView:
         """Return an agent's schedule, its occurrences in a time window (by default a week), and its next runs."""
         return await self._http.fetch(
             ScheduleView, "GET", "agents", agent, "schedule", query={"since": since, "until": until}

@@ -4,17 +4,19 @@ The library's own calculation takes 50 to 170 µs. Its prices are linear in the 
 once and multiplied here; a test compares the results with the library's for every model in the list.
 """
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_CEILING, Decimal
-from functools import lru_cache
-from typing import Literal
-
-from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
 from circadia.llm.usage import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
+    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
 _NANO_PER_TOKEN = 1000
 """1 US dollar per million tokens is 1000 billionths per token."""
@@ -47,7 +49,7 @@ class PriceList:
     """
 
     def __init__(self, *, base_url: str, api: Literal["openai", "anthropic", "gemini"]) -> None:
-        self._snapshot = get_snapshot()
+        self._snapshot = load_snapshot()
         try:
             self._provider = self._snapshot.find_provider(None, None, base_url)
         except LookupError:
@@ -102,7 +104,7 @@ class PriceList:
         info = self._find(model)
         return None if info is None else info.context_window or None
 
-    def _rates(self, prices: ModelPrice, input_tokens: int) -> _Rates:
+    def _rates(self, prices: "ModelPrice", input_tokens: int) -> _Rates:
         key = id(prices)  # the list lives as long as the process, so ids are stable
         known = self._flat.get(key)
         if known is None:
@@ -111,7 +113,7 @@ class PriceList:
                 self._flat[key] = known
         return known
 
-    def _prices(self, model: str, at: datetime) -> ModelPrice | None:
+    def _prices(self, model: str, at: datetime) -> "ModelPrice | None":
         if not model or len(model) > _MAX_NAME_LENGTH:
             return None
         info = self._find(model)
@@ -120,24 +122,32 @@ class PriceList:
         prices = info.get_prices(at)
         return None if prices.input_mtok is None and prices.output_mtok is None else prices
 
-    def _look_up(self, model: str) -> ModelInfo | None:
+    def _look_up(self, model: str) -> "ModelInfo | None":
         return self._provider.find_model(model.lower(), all_providers=self._snapshot.providers)
 
 
+def load_snapshot() -> "DataSnapshot":
+    """Return the list. It takes 10 MB with its library, so that a server without upstreams does without it."""
+    library: Any = importlib.import_module("genai_prices.data_snapshot")
+    snapshot: DataSnapshot = library.get_snapshot()
+    return snapshot
+
+
+@cache
 def listed_models() -> frozenset[str]:
     """Return the names of all models in the price list."""
-    return frozenset(model.id for provider in get_snapshot().providers for model in provider.models)
+    return frozenset(model.id for provider in load_snapshot().providers for model in provider.models)
 
 
-def _is_tiered(prices: ModelPrice) -> bool:
-    return any(isinstance(value, TieredPrices) for value in vars(prices).values())
+def _is_tiered(prices: "ModelPrice") -> bool:
+    return any(hasattr(value, "tiers") for value in vars(prices).values())
 
 
-def _rates(prices: ModelPrice, input_tokens: int) -> _Rates:
+def _rates(prices: "ModelPrice", input_tokens: int) -> _Rates:
     """Return the rates at this size of input; a kind of token without a rate has its parent's."""
 
-    def rate(price: Decimal | TieredPrices | None, parent: Decimal) -> Decimal:
-        if isinstance(price, TieredPrices):
+    def rate(price: "Decimal | TieredPrices | None", parent: Decimal) -> Decimal:
+        if price is not None and not isinstance(price, Decimal):
             reached = [tier.price for tier in price.tiers if input_tokens > tier.start]
             return (reached[-1] if reached else price.base) * _NANO_PER_TOKEN
         return parent if price is None else price * _NANO_PER_TOKEN

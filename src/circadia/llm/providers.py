@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from genai_prices.data_snapshot import get_snapshot
-
 from circadia.llm.chat_model import ChatModel
-from circadia.llm.prices import PriceList
+from circadia.llm.prices import PriceList, load_snapshot
 
 Api = Literal["openai", "anthropic"]
 
@@ -49,7 +47,7 @@ PROVIDERS: Final[Mapping[str, ProviderDefaults]] = {
 def provider_at(base_url: str) -> str | None:
     """Return the provider's id in genai-prices by its address; none for an unlisted one."""
     try:
-        return get_snapshot().find_provider(None, None, base_url).id
+        return load_snapshot().find_provider(None, None, base_url).id
     except LookupError:
         return None
 

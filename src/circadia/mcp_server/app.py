@@ -6,9 +6,9 @@ it cancels the call, the tool is cancelled too.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from functools import cache
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from mcp_types import (
     TextContent,
 )
 from mcp_types import Tool as Listed
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from circadia.errors import JSON_RPC_CODE, CircadiaError, RetryLater
 from circadia.gateway.mcp.stdio import McpSdk
@@ -94,6 +94,19 @@ def _raise_protocol_errors(what: str) -> Generator[None]:
 def _list_all_tools() -> Sequence[Listed]:
     """Return the entries of all tools, which take a while to build."""
     return [tool.as_listed_tool() for tool in (*TOOLS, *RETHINK_TOOLS, *ROUTINE_TOOLS, *DREAM_TOOLS)]
+
+
+@asynccontextmanager
+async def _open_server(context: McpContext) -> AsyncGenerator[ASGIApp]:
+    server = McpServer(context)
+    async with server.run():
+        yield server
+
+
+def load_server(context: McpContext) -> Callable[[], AbstractAsyncContextManager[ASGIApp]]:
+    """Prepare in a thread what takes long; return what opens the server in the event loop."""
+    _list_all_tools()
+    return partial(_open_server, context)
 
 
 class McpServer:

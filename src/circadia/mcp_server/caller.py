@@ -3,9 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from mcp.server.context import ServerRequestContext
+from typing import TYPE_CHECKING, Any
 
 from circadia.agents.directory import find_own_session
 from circadia.agents.sleep_confirmation import SleepConfirmer
@@ -23,6 +21,9 @@ from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.markdown.memory_folders import MemoryFolders
 from circadia.stores.base import Store, Tx
 from circadia.wake.services import WakeServices
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +111,7 @@ class Caller:
         return await find_own_session(tx, self.principal)
 
 
-def caller_of(request: ServerRequestContext[Any, Any], context: McpContext) -> Caller:
+def caller_of(request: "ServerRequestContext[Any, Any]", context: McpContext) -> Caller:
     """Return the sender of the request, from the ASGI scope."""
     assert request.request is not None
     scope = request.request.scope

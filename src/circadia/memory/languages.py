@@ -4,6 +4,7 @@ A short text may look like several languages. Stored texts and questions use the
 one of them; `python -m pytest tests/memory/test_languages.py` shows what that finds.
 """
 
+import asyncio
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -36,8 +37,13 @@ LONGEST: Final = 64
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
+async def ensure_loaded() -> None:
+    """Load the language model in a thread, before the first text needs it: 7 MB, 65 ms."""
+    if not _identifier.cache_info().currsize:
+        await asyncio.to_thread(load)
+
+
 def load() -> None:
-    """Load the language model before the first text needs it: 10 MB, 65 ms."""
     _identifier()
 
 
@@ -92,6 +98,7 @@ def _rank_languages(text: str) -> list[tuple[str, float]]:
 def _identifier() -> Any:
     identifier: Any = cast("Any", langid).LanguageIdentifier.from_pickled_model(langid.MODEL_FILE, norm_probs=True)
     identifier.set_languages([language for language in identifier.nb_classes if _has_stemmer(language)])
+    identifier._LanguageIdentifier__full_model = None  # 3 MB, for a change to other languages
     return identifier
 
 

@@ -28,6 +28,7 @@ MAX_INSTANTS: Final = 1_000
 MAX_NAME_LENGTH: Final = 100
 FIRST_YEAR: Final = 1970
 LAST_YEAR: Final = 9000
+MIN_TIMEOUT_SECONDS: Final = 0.001
 MAX_TIMEOUT_SECONDS: Final = 86_400.0
 MAX_ROUTINES: Final = 100
 """Limit per agent, its own ones included."""
@@ -247,7 +248,10 @@ class RoutineKeys(BaseModel):
     name: str = Field(description="Name, unique for the agent.", examples=["nightly"])
     instructions: str = Field(default="", description="Instructions for the agent; if empty, it handles its inbox.")
     timeout_seconds: float | None = Field(
-        default=None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest pulse; by default the agent's limit."
+        default=None,
+        ge=MIN_TIMEOUT_SECONDS,
+        le=MAX_TIMEOUT_SECONDS,
+        description="Longest pulse; by default the agent's limit.",
     )
     enabled: bool = Field(default=True, description="Run the routine when it is due.")
     blackout_policy: BlackoutPolicy | None = Field(

@@ -36,8 +36,8 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.redis import RedisCarrier
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.stores.sql.driver_errors import DAMAGED, is_refusal
-from circadia.stores.sql.migrate import Revision, find_missing, list_revisions
 from circadia.stores.sql.revision import ConnectionFacts, SchemaRow, find_damage, sqlite_revision
+from circadia.stores.sql.revisions import Revision, find_missing, newest_revision
 from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.redis_bridge import RedisBridge
@@ -148,7 +148,7 @@ async def join_cluster(
     now = clock.now()
     is_direct = facts is None or not facts.is_pooled
     member = Member(
-        id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=list_revisions()[-1].number,
+        id=MemberId(ids.new("mem")), role=role, version=version("circadia"), schema=newest_revision(),
         host=gethostname(),
         address=build_url(address), token_check=build_token_check(map(hash_token, admin_tokens)),
         config_check=fingerprint(settings), started_at=now, lease_until=now,

@@ -17,10 +17,11 @@ from circadia.server.folder import DATABASE_FILE, lock_folder
 from circadia.stores.asyncpg_connection import POSTGRES_ERRORS
 from circadia.stores.postgres import create_postgres_engine
 from circadia.stores.sql.driver_errors import wrap_driver_errors
-from circadia.stores.sql.migrate import list_revisions, migrate
+from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.online_migration import BEGIN_MIGRATION
 from circadia.stores.sql.postgres_revision import postgres_revision
 from circadia.stores.sql.revision import sqlite_revision
+from circadia.stores.sql.revisions import newest_revision
 from circadia.stores.sql.table_copy import copy_tables, count_rows, require_empty
 from circadia.stores.sqlite import create_sqlite_engine
 from circadia.stores.sqlite_snapshot import OnProgress, create_file, replace_database, write_snapshot
@@ -86,7 +87,7 @@ async def export_postgres(url: str, file: Path, on_progress: OnProgress) -> None
     with create_file(file):
         async with _open_postgres(url, *_READ) as connection:
             _, (revision, _), *_ = await postgres_revision(url)
-            if revision != list_revisions()[-1].number:
+            if revision != newest_revision():
                 raise StartError(f"the database has revision {revision!r}; start this version's server on it first")
             await connection.run_sync(fill_file)
 
@@ -99,7 +100,7 @@ async def import_to_postgres(url: str, file: Path, on_progress: OnProgress) -> N
         StartError: another version wrote the file, or the URL is malformed.
         StorageUnavailable: the database does not answer.
     """
-    revision, newest = await _read_file_revision(file), list_revisions()[-1].number
+    revision, newest = await _read_file_revision(file), newest_revision()
     if revision != newest:
         raise StartError(
             f"{str(file)!r} has revision {revision!r}, this version writes {newest!r}; restore it into a new data "

@@ -63,7 +63,7 @@ async def open_dream(
         if models is None:
             models = build_sleep_models(settings, environment, clock, stack)
         store, signals = await stack.enter_async_context(open_scratch_store(root / OWN_FOLDER))
-        languages.load()
+        await languages.ensure_loaded()
         embedder = BundledEmbedder()
         memory = build_memory_services(settings, clock, ids, EventLog(clock, signals), embedder)
         memory = replace(memory, embedding=BackgroundEmbedder(clock, store, signals, embedder))

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.agents.identity import CALLER, Identity
-from circadia.api.guard import problem_response
+from circadia.api.problems import problem_response
 from circadia.clock import Clock
 from circadia.errors import (
     CircadiaError,
@@ -222,6 +222,9 @@ class DoorRouter:
             if principal.agent is not None:
                 raise Forbidden("/metrics takes the operator's token, or the one of server.metrics_token_env")
             await send_answer(send, 200, self._metrics.render(), CONTENT_TYPE.encode())
+        elif path.startswith("/.well-known/"):
+            # An MCP client looks here for a sign-in by OAuth; a 401 would have it try one.
+            raise NotFound(f"no path {path!r}; callers have a token of Circadia")
         elif path.endswith(_STRAY) and not path.startswith("/api/"):
             await self._identity.authenticate(bearer(scope["headers"]))
             raise NotFound(

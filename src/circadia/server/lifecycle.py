@@ -3,15 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Final
 
 from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
-from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.model_call.hold import Gate
 from circadia.jobs.loops import run_guarded
-from circadia.mcp_server.app import McpServer
 from circadia.records.member import Role
 from circadia.server.context import ServerContext
 from circadia.server.front import DoorRouter
@@ -22,10 +20,13 @@ _logger = logging.getLogger(__name__)
 
 
 async def start_background(
-    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, queues: Sequence[WriteBehindQueue[Any]],
+    stack: AsyncExitStack, apps: Sequence[AbstractAsyncContextManager[None]], queues: Sequence[WriteBehindQueue[Any]],
     works: Sequence[Coroutine[Any, Any, None]], on_death: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Start the background tasks; they end in reverse order. `on_death` gets the name of one that ends earlier."""
+    """Start applications and background tasks, which end in reverse order.
+
+    `on_death` gets the name of a task that ends earlier.
+    """
 
     def start(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         def report(task: asyncio.Task[None]) -> None:
@@ -41,8 +42,8 @@ async def start_background(
     for queue in queues:
         stack.push_async_callback(queue.close)
         stack.push_async_callback(_cancel_task, start(type(queue).__name__, queue.run()))
-    await stack.enter_async_context(own.run())
-    await stack.enter_async_context(stdio.run())
+    for app in apps:
+        await stack.enter_async_context(app)
     for work in works:
         stack.push_async_callback(_cancel_task, start(work.__qualname__.partition(".")[0], work))
 

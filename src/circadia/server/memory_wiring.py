@@ -14,7 +14,6 @@ from circadia.gateway.memory.injection import Injection
 from circadia.gateway.memory.notices import ChangeNotice
 from circadia.ids import IdSource
 from circadia.llm import local_weights
-from circadia.memory import languages
 from circadia.memory.banks import USER, BankService, NewBank
 from circadia.memory.blocks import BlockService
 from circadia.memory.capture.attribution import Attribution
@@ -57,7 +56,6 @@ def build_memory(context: ServerContext) -> tuple[MemoryServices, BackgroundEmbe
     embedder = build_embedder("memory.embedder", chosen.embedder, context.read_secret, context.session)
     before = build_embedder("memory.previous_embedder", chosen.previous_embedder, context.read_secret, context.session)
     previous = None if before is None else ActiveEmbedder(before)
-    languages.load()
     memory = build_memory_services(context.settings, clock, context.ids, context.events, embedder, previous)
     if embedder is None:
         return memory, BackgroundSplitter(clock, store)

@@ -1,12 +1,14 @@
 """Builds the server: the only place that picks classes."""
 
 import hashlib
+import importlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from starlette.types import ASGIApp
@@ -21,8 +23,8 @@ from circadia.agents.sign_in import SignIn
 from circadia.agents.waits import Waits
 from circadia.answers.lookup import AnswerLookup
 from circadia.answers.question_drafts import AnswerServices
-from circadia.api.app import ApiContext, create_api
 from circadia.api.hook_door import HookDoor
+from circadia.api.services import ApiContext
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.gateway.accounting.budget import CallBudgetGuard
 from circadia.gateway.accounting.call_texts import CallTextQueue
@@ -37,7 +39,6 @@ from circadia.gateway.hold.places import file_limit
 from circadia.gateway.hold.reply import Ticker
 from circadia.gateway.mcp.door import OWN, McpDoor, Seal
 from circadia.gateway.mcp.http import McpHttp, tell_when_written
-from circadia.gateway.mcp.stdio import StdioServers
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.gateway.memory.conversations import Turns
 from circadia.gateway.model_call.answer import AnswerWriter
@@ -50,7 +51,7 @@ from circadia.ids import RandomIds, hash_token
 from circadia.jobs.event_sequencer import EventSequencer
 from circadia.jobs.loops import DueWatch
 from circadia.llm.prices import PriceList, listed_models
-from circadia.mcp_server.app import McpContext, McpServer
+from circadia.mcp_server.caller import McpContext
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent
 from circadia.records.call import CallText
@@ -74,6 +75,8 @@ from circadia.server.dream_runner import DreamRunner
 from circadia.server.dream_wiring import build_memory_folders
 from circadia.server.front import ConnectionLimit, DoorRouter, HostGuard, Readiness, refuse_calls
 from circadia.server.gateway_wiring import build_gateway_answers, open_providers
+from circadia.server.gauges import register_gauges, register_sleep_gauges
+from circadia.server.late_app import LateApp
 from circadia.server.lifecycle import Drain, start_background
 from circadia.server.memory_wiring import apply_file_banks, build_gateway_memory, build_memory
 from circadia.server.reload import apply_file_agents, reload_file_agents
@@ -90,16 +93,16 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY
-from circadia.stores.signals.base import Signals
 from circadia.telemetry.metrics import Metrics
 from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier
 from circadia.wake.hooks.service import HOOK_TOPIC
 from circadia.wake.services import WakeServices
-from circadia.wake.worker import WakeWorker
+
+if TYPE_CHECKING:
+    from circadia.gateway.mcp.stdio import StdioServers
 
 _logger = logging.getLogger(__name__)
 
@@ -190,7 +193,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     events, sequencer = context.events, context.sequencer
     (presence, confirmer), wakes = build_presence(context), _build_wakes(context)
     registry, threads, sessions = build_agent_services(settings, clock, ids, events, wakes)
-    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models()), Ticker(clock)
+    waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models), Ticker(clock)
     identity, failed = _build_identity(context)
     journal = Journal(clock, store, context.build_spool("journal", LINES), events, metrics.count_line)
     gate = _build_gate(context, presence, journal, ticker)
@@ -199,26 +202,27 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     models = build_sleep_models(settings, context.environment, clock, stack)
     sleeptime, folders = build_sleeptime(settings, clock, ids, memory, models[0]), build_memory_folders(context, models)
     await _prepare(context, sessions, registry, waits, wakes, memory)
-    own = McpServer(McpContext(
+    own = LateApp("circadia.mcp_server.app", "load_server", McpContext(
         store=store, clock=clock, threads=threads, waits=waits, confirmer=confirmer,
         settings=settings, wake=wakes, memory=memory, sleeptime=sleeptime, folders=folders,
     ))  # fmt: skip
-    stdio, bodies = StdioServers(context.mcp_servers, context.environment, clock), BodiesInFlight(settings.limits)
+    stdio, bodies = _build_stdio_servers(context), BodiesInFlight(settings.limits)
     (resolver, answers), lookup = build_gateway_answers(context, memory, journal, metrics, models[0])
     door, exchanges, texts, drafter = await _model_door(
         stack, context, identity, gate, bodies, journal, memory, sleeptime, resolver, answers
     )
     doors = {"llm": door, "mcp": _mcp_door(context, identity, gate, bodies, own, stdio)}
-    api = ApiContext(
+    services = ApiContext(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         sign_in=SignIn(clock, store, identity, context.admin_tokens), threads=threads, sequencer=sequencer,
-        approvals=gate.approvals.service, resumable=door.answers, tokens=AccessTokenService(clock, events), presence=presence,
-        settings=settings, holds=gate, confirmer=confirmer, waits=waits, wake=wakes, memory=memory, sleeptime=sleeptime,
-        folders=folders, lookup=lookup, judge=resolver.judge, member_id=context.member_id,
+        approvals=gate.approvals.service, resumable=door.answers, tokens=AccessTokenService(clock, events),
+        presence=presence, settings=settings, holds=gate, confirmer=confirmer, waits=waits, wake=wakes, memory=memory,
+        sleeptime=sleeptime, folders=folders, lookup=lookup, judge=resolver.judge, member_id=context.member_id,
     )  # fmt: skip
-    front, worker = _build_front(context, doors, api, metrics), build_wake_worker(context, wakes)
+    api = LateApp("circadia.api.app", "load_api", services)
+    front, worker = _build_front(context, doors, services, api, metrics), build_wake_worker(context, wakes)
     sleep_worker, health = _build_sleep_worker(context, metrics, sleeptime, memory, models, wakes, drafter, lookup)
-    _register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory, door.answers)
+    register_gauges(metrics, gate, bodies, journal, exchanges, worker, signals, failed, memory, door.answers)
     caches = memory, lookup, answers, exchanges, wakes.inbox, wakes.hooks, sleeptime.notebook
     following = await start_follower(context, identity, presence, caches, wakes.hooks.forget)
     sweeps = Sweeps(clock, store, events, waits, sessions, gate.approvals.service, settings, context.leads, context.due)
@@ -229,7 +233,9 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
         partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip
     queues = journal, door.owners, exchanges, answers, texts
-    await start_background(stack, own, stdio, queues, tasks, front.deaths.append)
+    await start_background(
+        stack, [own.run(), api.run(), *([] if stdio is None else [stdio.run()])], queues, tasks, front.deaths.append
+    )
     return Server(
         app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers,
         texts=texts, waiting=lambda: gate.total_held + ticker.waiting,
@@ -264,18 +270,20 @@ def _build_identity(context: ServerContext) -> tuple[Identity, FailedTokens]:
     return identity, failed
 
 
-def _build_front(context: ServerContext, doors: Mapping[str, ASGIApp], api: ApiContext, metrics: Metrics) -> DoorRouter:
+def _build_front(
+    context: ServerContext, doors: Mapping[str, ASGIApp], services: ApiContext, api: ASGIApp, metrics: Metrics
+) -> DoorRouter:
     settings, is_worker = context.settings, context.role is Role.WORKER
-    hooks = _build_hook_door(context, api.wake, metrics)
-    served = {**doors, "hooks": hooks, "ui": DashboardDoor(api.sign_in)}
+    hooks = _build_hook_door(context, services.wake, metrics)
+    served = {**doors, "hooks": hooks, "ui": DashboardDoor(services.sign_in)}
     doors = dict.fromkeys(served, refuse_calls) if is_worker else served
     serves_without_database = context.contact.is_shared and not is_worker
     return DoorRouter(
         HostGuard((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins),
         ConnectionLimit(file_limit(), settings.limits.max_holds),
         doors,
-        refuse_calls if is_worker else create_api(api),
-        api.identity,
+        refuse_calls if is_worker else api,
+        services.identity,
         metrics,
         Readiness(context.clock, context.store.ping, context.contact if serves_without_database else None),
     )
@@ -297,7 +305,7 @@ def _build_sleep_worker(
         clock, parts, owner=ids.new("exe"), alone=context.membership is None, leads=context.leads, due=context.due
     )
     health = SleepHealth(clock, context.store, sleeptime)
-    _register_sleep_gauges(metrics, worker, health, context.signals)
+    register_sleep_gauges(metrics, worker, health, context.signals)
     return worker, health
 
 
@@ -354,8 +362,18 @@ async def _model_door(
     return door, exchanges, texts, GatewayAnswerDrafter(clock, store, memory, resolver.finder, providers)
 
 
+def _build_stdio_servers(context: ServerContext) -> "StdioServers | None":
+    """Return the configured stdio servers. The MCP SDK takes 25 MB: it is loaded if there is one, or with `/mcp`."""
+    if all(entry.url for entry in context.mcp_servers.values()):
+        return None
+    stdio: Any = importlib.import_module("circadia.gateway.mcp.stdio")
+    servers: StdioServers = stdio.StdioServers(context.mcp_servers, context.environment, context.clock)
+    return servers
+
+
 def _mcp_door(
-    context: ServerContext, identity: Identity, gate: Gate, bodies: BodiesInFlight, own: ASGIApp, stdio: StdioServers,
+    context: ServerContext, identity: Identity, gate: Gate, bodies: BodiesInFlight, own: ASGIApp,
+    stdio: "StdioServers | None",
 ) -> McpDoor:  # fmt: skip
     configured = context.mcp_servers
     over_http: dict[str, ASGIApp] = {
@@ -363,7 +381,7 @@ def _mcp_door(
         for name, entry in configured.items()
         if entry.url
     }
-    children: dict[str, ASGIApp] = {name: stdio.server(name) for name, entry in configured.items() if not entry.url}
+    children: dict[str, ASGIApp] = {} if stdio is None else dict(stdio.servers)
     seal = Seal(
         [hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in context.admin_tokens]
     )
@@ -389,57 +407,3 @@ async def _prepare(
     await put_launched_to_sleep(context.store, wakes)
     if not context.settings.server.database_url:  # else another server may be delivering what is leased
         await waits.release_all()
-
-
-def _register_gauges(
-    metrics: Metrics, gate: Gate, bodies: BodiesInFlight, journal: Journal,
-    exchanges: ExchangeQueue, worker: WakeWorker, signals: Signals, failed: FailedTokens, memory: MemoryServices,
-    answers: ResumableAnswers,
-) -> None:  # fmt: skip
-    metrics.add_gauge("circadia_failed_tokens", "Invalid tokens.", lambda: failed.total)
-    metrics.add_gauge("circadia_held_calls", "Calls held now.", lambda: gate.total_held)
-    metrics.add_gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: gate.bodies.in_memory)
-    metrics.add_gauge("circadia_body_bytes_in_flight", "Bytes of bodies on their way.", lambda: bodies.bytes)
-    metrics.add_gauge("circadia_journal_lines", "Lines waiting to be written.", lambda: journal.waiting)
-    metrics.add_gauge("circadia_exchanges_waiting", "Exchanges waiting to be stored.", lambda: exchanges.waiting)
-    metrics.add_gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running_count)
-    metrics.add_gauge("circadia_resumable_answers", "Streamed answers kept to be resumed.", lambda: answers.count)
-    metrics.add_gauge("circadia_resumable_bytes", "Bytes of these answers.", lambda: answers.bytes)
-    metrics.add_gauge("circadia_approvals_waiting", "Approvals that calls wait for.", lambda: gate.approvals.waiting)
-    for topic in ("wake", "pulse", "routine", "named_event", "prefix_break", "approval"):
-        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)
-    loaded = memory.retrieval.loaded
-    metrics.add_gauge("circadia_index_banks", "Banks loaded for search.", lambda: len(loaded))
-    metrics.add_gauge("circadia_index_bytes", "Memory of the loaded banks, in bytes.", lambda: loaded.weight)
-    if (embedding := memory.embedding) is not None:
-        prefix = "circadia_embedding_"
-        metrics.add_gauge(f"{prefix}rows", "Texts embedded since the start.", lambda: embedding.embedded)
-        metrics.add_gauge(f"{prefix}refused_rows", "Texts that the embedder refused.", lambda: embedding.refused)
-        metrics.add_gauge(f"{prefix}failures_in_a_row", "Embedding failures in a row.", lambda: embedding.failures)
-
-
-def _register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:
-    """Register the gauges of sleep-time work (SLEEP-60)."""
-    prefix = "circadia_sleep_"
-    metrics.add_gauge("circadia_passes_running", "Passes that this process runs.", lambda: worker.running_count)
-    metrics.add_gauge(
-        f"{prefix}lag_seconds", "Age of the oldest unprocessed turn in any bank.", lambda: health.seen.lag_seconds
-    )
-    metrics.add_gauge(
-        f"{prefix}backlog_episodes", "Episodes of all banks behind their cursors.", lambda: health.seen.episodes
-    )
-    metrics.add_gauge(f"{prefix}banks_waiting", "Banks with a backlog or leftovers.", lambda: health.seen.banks)
-    metrics.add_gauge(
-        f"{prefix}failures_in_a_row", "Longest streak of failed passes of any bank.", lambda: health.seen.failures
-    )
-    metrics.add_gauge(f"{prefix}red_banks", "Banks with a health problem.", lambda: len(health.seen.red))
-    metrics.add_gauge(f"{prefix}tokens_24h", "Tokens of passes within a day.", lambda: health.seen.tokens)
-    metrics.add_gauge(f"{prefix}usd_24h", "US dollars of passes within a day.", lambda: health.seen.usd)
-    metrics.add_gauge(
-        f"{prefix}spent_tokens_today", "Tokens of passes since midnight (UTC).", lambda: health.seen.spent_today
-    )
-    metrics.add_gauge(
-        f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
-        lambda: health.seen.saved_today,
-    )  # fmt: skip
-    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)

@@ -20,7 +20,7 @@ _OTHER = "other"
 class Metrics:
     """One registry per server; nothing global."""
 
-    def __init__(self, known_models: Collection[str] = ()) -> None:
+    def __init__(self, known_models: Callable[[], Collection[str]] = tuple) -> None:
         """Calls of `known_models` have series of their own from the first, other models once one is answered."""
         self._known_models = known_models
         self._named_models: defaultdict[tuple[str, bool], set[str]] = defaultdict(set)
@@ -132,7 +132,7 @@ class Metrics:
 
     def _label_model(self, call: Call) -> str:
         """Return the model's name, or `other`: callers choose the names, and made-up ones must displace no other."""
-        is_known = call.model in self._known_models
+        is_known = call.model in self._known_models()
         named = self._named_models[call.upstream, is_known]
         if call.model in named:
             return call.model

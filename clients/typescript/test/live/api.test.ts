@@ -30,6 +30,29 @@ test("sessions, agents and their sleep", async () => {
   assert.equal(messages.at(-1)?.content, "@writer hello");
 });
 
+test("waits end with the state that they wait for, or with their time", async () => {
+  const path = { session: "default", agent: "waiting" };
+  await circadia.createAgent({ path: { session: "default" }, body: { name: "waiting" } });
+  const asleep = circadia.waitUntilSleeping({ path }, { timeoutSeconds: 60 });
+  await circadia.setSleeping({ path, body: { sleeping: true } });
+  assert.equal((await asleep).sleeping, true);
+  await assert.rejects(circadia.waitUntilSleeping({ path }, { sleeping: false, timeoutSeconds: 0.1 }), {
+    name: "TimeoutError",
+  });
+  const left = new AbortController();
+  const inbox = circadia.waitForInbox({ path: { agent: "waiting" } }, { signal: left.signal });
+  left.abort(new Error("no longer"));
+  await assert.rejects(inbox, /no longer/);
+  const arrived = circadia.waitForInbox({ path: { agent: "waiting" } }, { timeoutSeconds: 60 });
+  const sent = await circadia.sendDirect({ body: { to: "waiting", content: "the build is green" } });
+  assert.equal((await arrived).messages[0]!.content, "the build is green");
+  const wake = await circadia.waitForWake({ path: { wake: sent.wake! } }, { timeoutSeconds: 60 });
+  assert.equal(wake.decision, "admitted");
+  const thread = { session: "release-7", thread: "notes" };
+  const { messages } = await circadia.waitForMessages({ path: thread }, { timeoutSeconds: 60 });
+  assert.equal(messages[0]!.content, "@writer hello");
+});
+
 test("messages and wakes, repeated with their key", async () => {
   const message = { to: "release-7:writer", content: "the build is green", key: "build-12" };
   const first = await circadia.sendDirect({ body: message });

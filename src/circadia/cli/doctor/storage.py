@@ -83,7 +83,7 @@ async def check_database(folder: Path, settings: Settings, watch: ClockCompariso
         return [ok("database", f"{str(file)!r} will be created")]
     # Imported here because the database libraries take a while to load.
     revisions = importlib.import_module(f"circadia.stores.sql.{'postgres_' if url else ''}revision")
-    newest: str = importlib.import_module("circadia.stores.sql.migrate").list_revisions()[-1].number
+    newest: str = importlib.import_module("circadia.stores.sql.revisions").newest_revision()
     version: str
     revision: str | None
     works_with: str | None

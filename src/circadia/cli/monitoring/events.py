@@ -13,7 +13,7 @@ from circadia.cli.connection import PAGE_ROWS, RemoteServer
 from circadia.cli.terminal.output import AsJson, Output, compact, console, display_text, local_time, print_json_line
 from circadia.client import Client
 from circadia.records.event import EventType
-from circadia.schemas.events import EventView
+from circadia.schemas.events import EventGap, EventView
 
 app = typer.Typer()
 
@@ -62,7 +62,7 @@ def events(
                 _print(event, as_json=as_json)
                 end = max(end, event.number)
             start = end
-        stream = client.events(start, session=session, agent=agent, types=types)
+        stream = client.events(start, session=session, agent=agent, types=types, on_gap=_print_gap)
         async with aclosing(stream):
             async for event in stream:
                 _print(event, as_json=as_json)
@@ -71,6 +71,10 @@ def events(
         server.ask(follow_on)
         return None
     return Output({"events": server.ask(fetch_events)}, _show_events)
+
+
+def _print_gap(gap: EventGap) -> None:
+    typer.echo(f"Events after {gap.after} and before {gap.oldest} have been deleted.", err=True)
 
 
 def _show_events(document: Mapping[str, Sequence[EventView]]) -> None:

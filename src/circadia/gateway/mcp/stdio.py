@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import SERVER_INFO_META_KEY, DiscoverResult, ProgressToken, RequestParams, ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from circadia.child_process import OsUser
 from circadia.clock import Clock
@@ -88,20 +88,17 @@ class StdioServers:
     """The configured stdio servers; they serve inside `run`. Raises ConfigError for a bad `env_from` or `user`."""
 
     def __init__(self, settings: Mapping[str, McpServerSettings], environment: Mapping[str, str], clock: Clock) -> None:
-        self._fronts = {
+        self.servers: Mapping[str, StdioServerApp] = {
             name: _build_front(name, server_settings, environment, clock)
             for name, server_settings in settings.items()
             if server_settings.command
         }
 
-    def server(self, name: str) -> ASGIApp:
-        return self._fronts[name]
-
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
         """Serve within the block; then end every child with everything it started."""
         async with AsyncExitStack() as stack:
-            for front in self._fronts.values():
+            for front in self.servers.values():
                 await stack.enter_async_context(front.run())
             yield
 

@@ -311,6 +311,7 @@ async def _insert(caller: Caller, arguments: Insert) -> BlockResult:
     "memory_replace",
     "Replace text that occurs exactly once in a block of your learned context, if the bank's policy allows it; "
     "otherwise use remember.",
+    destructive=True,
 )
 async def _replace(caller: Caller, arguments: Replace) -> BlockResult:
     memory = caller.context.memory

@@ -9,16 +9,18 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 
 from circadia.errors import ConfigError, UpstreamFailed
 from circadia.llm import local_weights
-from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.embedding.base import MAX_CHARACTERS, normalize_vectors
 from circadia.memory.search.columns import Array
 from circadia.settings.memory import FastembedEmbedderSettings, LocalEmbedderSettings
+
+if TYPE_CHECKING:
+    from circadia.llm.local_encoder import LocalEncoder
 
 _E5_THREADS: Final = 1
 """More would take the cores from the calls that the server passes on."""
@@ -156,7 +158,7 @@ class E5Embedder(InProcessEmbedder[_E5]):
         return f"multilingual-e5-small fails: {error}"
 
 
-class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
+class LocalEmbedder(InProcessEmbedder["LocalEncoder"]):
     def __init__(self, settings: LocalEmbedderSettings, folder: Path) -> None:
         """Find the model's weights in `folder`. Raises ConfigError: they are missing."""
         weights = local_weights.get_weights(settings.model)
@@ -170,10 +172,11 @@ class LocalEmbedder(InProcessEmbedder[LocalEncoder]):
         self._archive = archive
         self._weights = weights
 
-    def _load(self) -> LocalEncoder:
-        return LocalEncoder(self._archive)
+    def _load(self) -> "LocalEncoder":
+        module = importlib.import_module("circadia.llm.local_encoder")  # here, since it brings a tokenizer
+        return cast("LocalEncoder", module.LocalEncoder(self._archive))
 
-    def _vectors(self, model: LocalEncoder, texts: list[str], *, question: bool) -> Array:
+    def _vectors(self, model: "LocalEncoder", texts: list[str], *, question: bool) -> Array:
         return np.array([model.embed(text) for text in texts])
 
     def _failure_text(self, error: Exception) -> str:

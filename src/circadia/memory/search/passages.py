@@ -6,19 +6,23 @@ person quotes, in a fence or behind `>`, is cut off from their own words and has
 """
 
 import asyncio
+import importlib
 import re
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markdown_it import MarkdownIt
-from semantic_text_splitter import TextSplitter
 
+from circadia.memory import languages
 from circadia.memory.search.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import PASSAGE, Episode, Passage, decode_passages, encode_passages, list_passages
 from circadia.records.index_entry import IndexEntry
+
+if TYPE_CHECKING:
+    from semantic_text_splitter import TextSplitter
 
 IN_LOOP: Final = 2_048
 """Bytes of a text that is split in the event loop; longer ones are split in a thread."""
@@ -44,6 +48,7 @@ class IndexedText(NamedTuple):
 
 async def index_text(heading: str, text: str, trust: Trust) -> IndexedText:
     """Return what an index keeps of a text; `heading` is found with each of its passages."""
+    await languages.ensure_loaded()
     if len(text) <= IN_LOOP and len(text.encode()) <= IN_LOOP:
         return index_text_nowait(heading, text, trust)
     return await asyncio.to_thread(index_text_nowait, heading, text, trust)
@@ -150,8 +155,10 @@ def _find_quotes(text: str) -> Sequence[tuple[int, int]]:
 
 
 @cache
-def _splitter() -> TextSplitter:
-    return TextSplitter(PASSAGE, trim=False)
+def _splitter() -> "TextSplitter":
+    package: Any = importlib.import_module("semantic_text_splitter")  # here, since a server without memory needs none
+    splitter: TextSplitter = package.TextSplitter(PASSAGE, trim=False)
+    return splitter
 
 
 @cache

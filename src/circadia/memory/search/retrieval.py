@@ -12,6 +12,7 @@ from circadia.caches import Lru
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
 from circadia.ids import BankId
+from circadia.memory import languages
 from circadia.memory.relative_dates import find_relative_dates
 from circadia.memory.search.columns import Array
 from circadia.memory.search.index import BankIndex, merge_scored
@@ -181,9 +182,9 @@ class Retrieval:
         Raises:
             InvalidRequest: `as_of` is in the future.
         """
+        await languages.ensure_loaded()
         text = " ".join(question.split())
-        vectors = self._questions.vectors_nowait(text)
-        if vectors is None:
+        if (vectors := self._questions.vectors_nowait(text)) is None:
             vectors = await self._questions.vectors(text)
         terms, names = question_words(text)
         now = self._clock.now()

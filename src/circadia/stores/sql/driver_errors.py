@@ -2,24 +2,17 @@
 
 import sqlite3
 import ssl
+import sys
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
-import asyncpg
 from sqlalchemy import exc
 
 from circadia.errors import CircadiaError, Conflict, InvalidRequest, StorageUnavailable
 
-_CONFLICTS: Final = (sqlite3.IntegrityError, asyncpg.IntegrityConstraintViolationError)
-_MISTAKES: Final = (sqlite3.ProgrammingError, sqlite3.NotSupportedError, asyncpg.SyntaxOrAccessError)
-_OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowError)
+_MISTAKES: Final = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
+_OF_VALUES: Final = (sqlite3.DataError, ValueError, OverflowError)
 """Values that the server refused or the driver could not encode."""
-_CONTENTION: Final = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
-_REFUSALS: Final = (
-    asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError,
-    asyncpg.ClientConfigurationError, ssl.SSLCertVerificationError,
-)  # fmt: skip
-"""A wrong password, user, database or certificate."""
 DAMAGED: Final = "its files are damaged; restore a backup"
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 BUSY: Final = "another request is changing the same agent, thread or bank; send this one again"
@@ -50,20 +43,24 @@ class wrap_driver_errors:
     ) -> None:
         if isinstance(error, self._errors):
             cause = error.driver_exception if isinstance(error, exc.DBAPIError) else error
-            if not isinstance(cause, _MISTAKES):
+            if not isinstance(cause, _MISTAKES) and not _is_of_asyncpg(cause, "SyntaxOrAccessError"):
                 raise _translate(self._database, cause) from error
 
 
 def is_refusal(error: BaseException) -> bool:
     """Return whether the database refuses the connection as it is configured, so that waiting does not help."""
     cause = error.__cause__
-    return isinstance(cause.driver_exception if isinstance(cause, exc.DBAPIError) else cause, _REFUSALS)
+    cause = cause.driver_exception if isinstance(cause, exc.DBAPIError) else cause
+    return isinstance(cause, ssl.SSLCertVerificationError) or _is_of_asyncpg(
+        cause, "InvalidAuthorizationSpecificationError", "InvalidCatalogNameError", "ClientConfigurationError"
+    )
 
 
 def is_contention(error: BaseException) -> bool:
     """Return whether the database works, and another transaction held a lock for too long or in a circle."""
     cause = error.__cause__
-    return isinstance(cause.driver_exception if isinstance(cause, exc.DBAPIError) else cause, _CONTENTION)
+    cause = cause.driver_exception if isinstance(cause, exc.DBAPIError) else cause
+    return _is_of_asyncpg(cause, "LockNotAvailableError", "DeadlockDetectedError")
 
 
 def is_interrupted(error: BaseException) -> bool:
@@ -73,7 +70,7 @@ def is_interrupted(error: BaseException) -> bool:
         cause = cause.driver_exception
     if isinstance(cause, sqlite3.OperationalError):
         return cause.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
-    return isinstance(cause, asyncpg.QueryCanceledError)
+    return _is_of_asyncpg(cause, "QueryCanceledError")
 
 
 def is_damage(error: BaseException | None) -> bool:
@@ -81,7 +78,7 @@ def is_damage(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, sqlite3.DatabaseError) and hasattr(error, "sqlite_errorcode"):  # the module's own lack it
             return error.sqlite_errorcode & 0xFF in _DAMAGED
-        if isinstance(error, asyncpg.DataCorruptedError | asyncpg.IndexCorruptedError):
+        if _is_of_asyncpg(error, "DataCorruptedError", "IndexCorruptedError"):
             return True
         error = error.__cause__
     return False
@@ -89,7 +86,7 @@ def is_damage(error: BaseException | None) -> bool:
 
 def build_unavailable_error(database: str, error: BaseException) -> StorageUnavailable:
     """Return the error of a database that cannot work now, with the driver's message in brackets."""
-    if isinstance(error, asyncpg.LockNotAvailableError):
+    if _is_of_asyncpg(error, "LockNotAvailableError"):
         return StorageUnavailable(BUSY, retry_after_seconds=1.0)
     message, why = _describe_error(error), ""
     if "disk is full" in message or "No space left" in message:
@@ -102,17 +99,23 @@ def build_unavailable_error(database: str, error: BaseException) -> StorageUnava
 
 
 def _translate(database: str, error: Exception) -> CircadiaError:
-    if isinstance(error, _CONFLICTS):
+    if isinstance(error, sqlite3.IntegrityError) or _is_of_asyncpg(error, "IntegrityConstraintViolationError"):
         return Conflict(f"this conflicts with stored rows: {_describe_error(error)}")
-    if isinstance(error, _OF_VALUES):
+    if isinstance(error, _OF_VALUES) or _is_of_asyncpg(error, "DataError"):
         return InvalidRequest(f"{database} cannot store this value: {_describe_error(error)}")
     return build_unavailable_error(database, error)
 
 
 def _describe_error(error: BaseException) -> str:
     """Return the message without the row or value in asyncpg's errors, which may be secret."""
-    if isinstance(error, asyncpg.DataError) and error.__cause__ is not None:
+    if _is_of_asyncpg(error, "DataError") and error.__cause__ is not None:
         return str(error.__cause__)  # why the value could not be encoded; asyncpg's own message shows the value
-    if isinstance(error, asyncpg.PostgresError):
+    if _is_of_asyncpg(error, "PostgresError"):
         return str(error.args[0])  # the row comes after it
     return str(error) or type(error).__name__
+
+
+def _is_of_asyncpg(error: BaseException | None, *kinds: str) -> bool:
+    """Return whether it is one of asyncpg's errors. A server on SQLite does not load asyncpg, and gets none of them."""
+    asyncpg: Any = sys.modules.get("asyncpg")
+    return asyncpg is not None and isinstance(error, tuple(getattr(asyncpg, kind) for kind in kinds))

@@ -5,21 +5,16 @@ only code that knows the revision works with it. The database keeps the highest 
 older process learns from there that a newer schema does it no harm.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Final
+import importlib
+from typing import TYPE_CHECKING, Final, cast
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from circadia.errors import StartError
+from circadia.stores.sql.revisions import find_missing, list_revisions, newest_revision, read_revision
 
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
+if TYPE_CHECKING:
+    from circadia.stores.sql import upgrade
 
 _WORKS_WITH: Final = text("SELECT works_with FROM alembic_version")
 _KEEP_WORKS_WITH: Final = text("UPDATE alembic_version SET works_with = :number")
@@ -40,40 +35,6 @@ _OLDER_MEMBERS: Final = text(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Revision:
-    number: str
-    name: str
-    works_with: str
-    """Number of the oldest schema whose code works with this one."""
-
-
-@cache
-def list_revisions() -> Sequence[Revision]:
-    """Return all revisions that this version knows, oldest first."""
-    scripts = reversed(list(ScriptDirectory.from_config(build_config()).walk_revisions()))
-    return [
-        Revision(
-            number=script.revision, name=script.doc, works_with=getattr(script.module, "works_with", script.revision)
-        )
-        for script in scripts
-    ]
-
-
-def find_missing(present: str | None) -> Sequence[Revision]:
-    """Return the revisions that a database with this one, or none, lacks; none if its own is newer than all."""
-    revisions = list_revisions()
-    if present is None:
-        return revisions
-    return [revision for revision in revisions if revision.number > present]
-
-
-def build_config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    return config
-
-
 def migrate(connection: Connection, *, defers_indexes: bool = False) -> None:
     """Apply the missing revisions in the open transaction.
 
@@ -84,8 +45,7 @@ def migrate(connection: Connection, *, defers_indexes: bool = False) -> None:
         StartError: this version does not work with the schema of a newer one, or live members do not work with this
             one's.
     """
-    present = MigrationContext.configure(connection).get_current_revision()
-    newest = list_revisions()[-1].number
+    present, newest = read_revision(connection), newest_revision()
     if present is not None and present > newest:
         _require_tolerance(connection, present, newest)
     missing = find_missing(present)
@@ -93,10 +53,9 @@ def migrate(connection: Connection, *, defers_indexes: bool = False) -> None:
         return
     if present is not None and connection.dialect.name == "postgresql":  # one process has the whole of SQLite
         _require_newer_processes(connection, present, max(revision.works_with for revision in missing))
-    config = build_config()
-    config.attributes["connection"] = connection
-    config.attributes["defers_indexes"] = defers_indexes and present is not None
-    command.upgrade(config, "head")
+    # Imported here because Alembic takes 10 MB, which a server keeps.
+    alembic = cast("upgrade", importlib.import_module("circadia.stores.sql.upgrade"))
+    alembic.apply_revisions(connection, defers_indexes=defers_indexes and present is not None)
     connection.execute(_KEEP_WORKS_WITH, {"number": max(revision.works_with for revision in list_revisions())})
 
 

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Index, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
@@ -23,9 +22,10 @@ from sqlalchemy.schema import CreateIndex
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.driver_errors import is_contention
 from circadia.stores.sql.link import Link, Work, do_nothing
-from circadia.stores.sql.migrate import list_revisions, migrate
+from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.postgres_revision import POOLER_TOO_OLD, read_connection_facts
 from circadia.stores.sql.revision import ConnectionFacts
+from circadia.stores.sql.revisions import newest_revision, read_revision
 from circadia.stores.sql.sleep_tables import metadata
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ async def migrate_online(connect: Callable[[], Link]) -> ConnectionFacts:
 
 def find_index_changes(connection: Connection) -> Sequence[IndexChange]:
     """Return what is left to do for the indexes of a database that has this version's schema; nothing on any other."""
-    if MigrationContext.configure(connection).get_current_revision() != list_revisions()[-1].number:
+    if read_revision(connection) != newest_revision():
         return []  # a newer version may have dropped what this one knows
     present = {row.name: row for row in connection.execute(_INDEXES, {"mark": REPLACED})}
     named = {str(index.name): index for table in metadata.sorted_tables for index in table.indexes}

@@ -1,0 +1,99 @@
+"""The REST application and the MCP SDK are loaded by the first request, which may go away; `live` watches the loop."""
+
+import asyncio
+import importlib
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType
+
+import aiohttp
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from circadia.server.late_app import AppOpener, LateApp
+from tests.fixtures.server_process import CircadiaProcess
+
+pytestmark = pytest.mark.spec("SHIP-15")
+MODULE = "tests_late_application"
+SCOPE = {"type": "http", "path": "/"}
+
+
+async def nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def drop(_: Message) -> None: ...
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Register a module whose application notes when it is opened, asked and closed."""
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def open_app(context: object) -> AsyncGenerator[ASGIApp]:
+        events.append(f"opened with {context}")
+        await asyncio.sleep(0)
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            events.append("asked")
+
+        yield app
+        events.append("closed")
+
+    def load(context: object) -> AppOpener:
+        if context == "broken":
+            raise ImportError("no such library")
+        return lambda: open_app(context)
+
+    module = ModuleType(MODULE)
+    vars(module)["load"] = load
+    monkeypatch.setitem(sys.modules, MODULE, module)
+    assert importlib.import_module(MODULE) is module
+    return events
+
+
+async def test_first_requests_open_one_application_and_the_server_closes_it(opened: list[str]) -> None:
+    late = LateApp(MODULE, "load", "services")
+    async with late.run():
+        assert not opened
+        await asyncio.gather(*(late(SCOPE, nothing, drop) for _ in range(3)))
+        assert opened == ["opened with services", "asked", "asked", "asked"]
+    assert opened[-1] == "closed"
+
+
+async def test_a_first_caller_who_leaves_does_not_stop_the_loading(opened: list[str]) -> None:
+    late = LateApp(MODULE, "load", "services")
+    async with late.run():
+        first = asyncio.create_task(late(SCOPE, nothing, drop))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await late(SCOPE, nothing, drop)
+    assert opened == ["opened with services", "asked", "closed"]
+
+
+async def test_a_failed_load_is_tried_again_by_the_next_request(opened: list[str]) -> None:
+    late = LateApp(MODULE, "load", "broken")
+    async with late.run():
+        for _ in range(2):
+            with pytest.raises(ImportError):
+                await late(SCOPE, nothing, drop)
+    assert not opened
+
+
+async def test_the_first_calls_of_a_server_keep_no_other_call_waiting(tmp_path: Path) -> None:
+    """The process watches its event loop, and fails the test for a callback that computes for 50 ms."""
+    async with CircadiaProcess(tmp_path) as server:
+        server.end_warm_up()
+        assert "agents" in await server.call("GET", "/agents")
+        await server.call("POST", "/banks", {"name": "team"})
+        await server.call("POST", "/banks/team/episodes", {"text": "Ann lives in Porto.", "speaker": "ann"})
+        assert (await server.call("GET", "/banks/team/search?q=Porto"))["hits"]
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        headers = {**server.admin, "accept": "application/json, text/event-stream"}
+        async with aiohttp.ClientSession(headers=headers) as http, http.post(f"{server.url}/mcp", json=body) as answer:
+            assert "wait_for_messages" in await answer.text()
