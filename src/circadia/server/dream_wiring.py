@@ -27,6 +27,7 @@ from circadia.settings import Settings
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.markdown import history
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
+from circadia.sleeptime.markdown.changeset import Changeset
 from circadia.sleeptime.markdown.dream import FOLDER_RULES, Dream, choose_folder_operations
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_state import DreamVerdict, load_state, save_state
@@ -34,7 +35,6 @@ from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status, 
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.folder_edits import OpenFolder
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
-from circadia.sleeptime.markdown.history import HistoryEntry
 from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.sessions import SessionIntake
@@ -186,7 +186,7 @@ class ConfiguredFolders:
             lambda: fetch_status(self._root(name), self._build_intake(name), self._clock, self._models[0])
         )
 
-    async def list_history(self, name: str) -> Collection[HistoryEntry]:
+    async def list_history(self, name: str) -> Collection[Changeset]:
         return await self._read(lambda: history.list_history(self._root(name)))
 
     async def show_diff(self, name: str, dream_id: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
-from circadia.sleeptime.markdown.anchored_folder import hash_contents
+from circadia.sleeptime.markdown.changeset import FileVersions
 from circadia.sleeptime.markdown.publication import PublicationResult, publish, stage
 
 NOW = datetime(2026, 11, 27, 3, 0, tzinfo=UTC)
@@ -38,9 +38,8 @@ def stage_now(
 ) -> None:
     """Stage new contents over what the files hold now, or over `old`."""
     held = {name: read(root, name) for name in contents} if old is None else old
-    expected = {PurePosixPath(name): hash_contents(held[name]) for name in contents}
-    replacements = {PurePosixPath(name): data for name, data in contents.items()}
-    stage(root, changeset_id, replacements, expected, now=NOW, title=f"Dream {changeset_id}")
+    files = [FileVersions(path=PurePosixPath(name), old=held[name], new=data) for name, data in contents.items()]
+    stage(root, changeset_id, files, now=NOW, title=f"Dream {changeset_id}")
 
 
 def publish_now(root: Path, changeset_id: str, contents: Mapping[str, bytes | None]) -> PublicationResult:

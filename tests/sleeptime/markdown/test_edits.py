@@ -218,7 +218,7 @@ def test_an_entry_of_an_older_version_of_the_file_is_refused() -> None:
 
 def test_a_retired_entry_says_why_it_went_and_what_takes_its_place_and_keeps_its_bytes() -> None:
     document = parse_entries(b"# Ports\n- The port is 8080 \xff.\r\n  - since May\n- b\n")
-    text = retired_entry(
+    retired = retired_entry(
         document,
         document.entries[0],
         path=PurePosixPath("notes/ports.md"),
@@ -226,7 +226,7 @@ def test_a_retired_entry_says_why_it_went_and_what_takes_its_place_and_keeps_its
         instead="session 1f3c, line 120, 2026-11-20",
         day=date(2026, 11, 27),
     )
-    assert text == (
+    assert retired.text == (
         b"## 2026-11-27, notes/ports.md line 2\n\nSection: Ports\n\nWhy: a newer message contradicts it\n\n"
         b"Instead: session 1f3c, line 120, 2026-11-20\n\n- The port is 8080 \xff.\r\n  - since May\n\n"
     )

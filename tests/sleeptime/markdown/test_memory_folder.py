@@ -4,13 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from circadia.errors import Conflict, InvalidRequest
+from circadia.errors import InvalidRequest
+from circadia.sleeptime.markdown.changeset import FileVersions
 from circadia.sleeptime.markdown.memory_folder import MemoryFolder, read_folder
+from circadia.sleeptime.markdown.publication import FileOutcome, publish, stage
+from tests.sleeptime.markdown.folder_changes import NOW
 
 pytestmark = pytest.mark.spec("DREAM-20", "DREAM-32")
 
@@ -52,9 +54,8 @@ def test_the_folders_of_coding_agents_are_read_without_what_is_no_memory(
     assert [file.kind for file in folder.files] == kinds
     assert not problems(folder), "Letta shows its agent a tree, and needs no index"
     for file in folder.files:
-        data = (FOLDERS / name / file.path).read_bytes()
-        assert (file.read_data(), file.hash, file.size) == (data, sha256(data).hexdigest(), len(data))
-        assert file.read_document().entries
+        assert file.document.data == (FOLDERS / name / file.path).read_bytes()
+        assert file.document.entries
 
 
 def test_the_kind_of_a_topic_is_read_behind_a_byte_order_mark_and_an_unknown_one_is_none(tmp_path: Path) -> None:
@@ -105,6 +106,7 @@ def test_no_link_is_followed_and_each_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("swap", ["file", "folder"])
 def test_a_path_that_becomes_a_link_after_the_reading_is_not_followed(tmp_path: Path, swap: str) -> None:
+    """What was read is what a dream works on; what it writes is compared with the file of then, without the link."""
     root, secret = tmp_path / "memory", tmp_path / "secret"
     (root / "below").mkdir(parents=True)
     secret.mkdir()
@@ -112,26 +114,28 @@ def test_a_path_that_becomes_a_link_after_the_reading_is_not_followed(tmp_path: 
     for folder in (root / "below", secret):
         (folder / "topic.md").write_text("- the same bytes\n")
     topic = read_folder(root).topics[0]
-    assert topic.read_data() == b"- the same bytes\n"
+    stage(root, "one", [FileVersions(path=topic.path, old=topic.document.data, new=b"x")], now=NOW, title="x")
     if swap == "file":
         (root / "below" / "topic.md").unlink()
         (root / "below" / "topic.md").symlink_to(secret / "topic.md")
     else:
         shutil.rmtree(root / "below")
         (root / "below").symlink_to(secret)
-    with pytest.raises(Conflict, match="read the folder again"):
-        topic.read_data()
+    assert publish(root, "one").outcomes == {topic.path: FileOutcome.CHANGED_MEANWHILE}
+    assert (secret / "topic.md").read_text() == "- the same bytes\n"
+    assert "link" in "".join(problems(read_folder(root)).values())
 
 
-def test_a_file_that_changes_or_goes_after_the_reading_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_changes_or_goes_after_the_reading_is_left_as_it_is(tmp_path: Path) -> None:
     write(tmp_path, one="- a\n", two="- b\n")
-    one, two = read_folder(tmp_path).topics
+    files = [
+        FileVersions(path=file.path, old=file.document.data, new=b"- ours\n") for file in read_folder(tmp_path).topics
+    ]
     (tmp_path / "one.md").write_text("- c\n")
     (tmp_path / "two.md").unlink()
-    with pytest.raises(Conflict, match="has changed meanwhile"):
-        one.read_document()
-    with pytest.raises(Conflict, match="cannot be read any more"):
-        two.read_document()
+    stage(tmp_path, "one", files, now=NOW, title="x")
+    assert set(publish(tmp_path, "one").outcomes.values()) == {FileOutcome.CHANGED_MEANWHILE}
+    assert ((tmp_path / "one.md").read_text(), (tmp_path / "two.md").exists()) == ("- c\n", False)
 
 
 def test_binary_large_and_special_files_are_left_alone_with_the_reason(tmp_path: Path) -> None:
@@ -141,7 +145,7 @@ def test_binary_large_and_special_files_are_left_alone_with_the_reason(tmp_path:
     (tmp_path / "picture.png").write_bytes(b"\x89PNG")
     folder = read_folder(tmp_path)
     assert paths(folder) == ["MEMORY.md", "bad.md", "whole.md"]
-    assert folder.topics[0].read_data() == b"- caf\xe9 \xff\n"
+    assert folder.topics[0].document.data == b"- caf\xe9 \xff\n"
     assert problems(folder) == {
         "binary.md": "it is binary",
         "folder.md": "it cannot be read: it is no regular file",
@@ -179,8 +183,7 @@ def test_a_read_only_file_is_not_writable_even_for_the_superuser(tmp_path: Path)
     write(tmp_path, fixed="- a\n", free="- b\n")
     (tmp_path / "fixed.md").chmod(0o444)
     fixed, free = read_folder(tmp_path).topics
-    assert (fixed.is_writable, free.is_writable) == (False, True)
-    assert not fixed.read_document().is_writable
+    assert (fixed.document.is_writable, free.document.is_writable) == (False, True)
 
 
 def test_a_folder_that_cannot_be_opened_is_named_and_the_others_are_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
-from circadia.sleeptime.markdown.anchored_folder import hash_contents
+from circadia.sleeptime.markdown.changeset import FileVersions
 from circadia.sleeptime.markdown.publication import FileOutcome, publish, stage
 from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read_all, stage_now, write_all
 
@@ -142,7 +142,7 @@ OUTSIDE = [
 def test_a_path_that_leads_out_or_is_no_markdown_file_is_refused(root: Path, name: str) -> None:
     path = PurePosixPath(name)
     with pytest.raises(InvalidRequest, match="no path of a Markdown file inside the folder"):
-        stage(root, "one", {path: b"x"}, {path: None}, now=NOW, title="x")
+        stage(root, "one", [FileVersions(path=path, old=None, new=b"x")], now=NOW, title="x")
     assert not (root / ".circadia").exists()
 
 
@@ -181,9 +181,9 @@ def outside(tmp_path: Path) -> Path:
 def test_no_symlink_leads_out(root: Path, outside: Path, name: str) -> None:
     make_symlinks(root, outside)
     path = PurePosixPath(name)
-    old = None if name == "fresh.md" else hash_contents(b"- use make\n")
+    old = None if name == "fresh.md" else b"- use make\n"
     with pytest.raises(InvalidRequest, match="symlink"):
-        stage(root, "one", {path: b"ours"}, {path: old}, now=NOW, title="x")
+        stage(root, "one", [FileVersions(path=path, old=old, new=b"ours")], now=NOW, title="x")
     assert read_all(outside) == {"secret.md": b"- use make\n"}
 
 

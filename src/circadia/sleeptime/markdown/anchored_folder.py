@@ -231,6 +231,13 @@ class AnchoredFolder:
         with os.scandir(self._handle) as entries:
             return sorted((entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries)
 
+    def write_atomically(self, name: str, data: bytes) -> None:
+        """Write a file of this folder that its owner alone may read, at once or not at all."""
+        draft = self.file(f"{name}.draft")
+        draft.remove()
+        draft.create(data, 0o600)
+        draft.replace(self.file(name))
+
     def flush(self) -> None:
         """Flush the names in this folder to the disk."""
         flush_to_disk(self._handle)

@@ -16,6 +16,7 @@ from typing import Final, cast
 from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
 from circadia.ids import IdSource
+from circadia.memory.redaction import redact
 from circadia.records.bank import Bank, BankPolicy
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.dream_job import DreamMode
@@ -28,15 +29,15 @@ from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of
 from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.markdown import history, publication
-from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER, hash_contents
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER
+from circadia.sleeptime.markdown.changeset import FileVersions
 from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, append_to_diary, count_nouns
-from circadia.sleeptime.markdown.dream_state import DreamState, failure_changes, load_state, save_state
+from circadia.sleeptime.markdown.dream_state import failure_changes, load_state, save_state
 from circadia.sleeptime.markdown.edits import read_as_entry
-from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, note_text, take_snapshot
+from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, take_snapshot
 from circadia.sleeptime.markdown.folder_edits import FolderConsolidation, OpenFolder
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner, places_of, text_of
-from circadia.sleeptime.markdown.git_repository import FileVersions
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.sessions import SessionCounts, SessionIntake
 from circadia.sleeptime.markdown.splitting import whole_name
@@ -88,11 +89,10 @@ class Dream:
             InvalidRequest: the folder or the transcripts cannot be read.
         """
         with lock_memory_folder(self._root, self._clock) as lock:
-            bank, snapshot = await self._open()
+            bank, snapshot, waiting = await self._open()
             state = load_state(self._root)
             if state.bank != bank.id:  # a new one, which has read nothing
                 state = state.model_copy(update={"bank": bank.id, "read": {}})
-            waiting = await self._find_staged_pass(bank)
             if waiting is not None and mode is DreamMode.PROPOSE:
                 raise Conflict(f"the changes of {waiting.id} wait for you: accept or refuse them first")
             taken = SessionCounts()
@@ -101,8 +101,14 @@ class Dream:
                 taken = await intake.take_in(self._bank, bank, state)
                 if await self._has_backlog(bank) or instructions:
                     waiting = await self._run_pass(bank, mode, instructions)
-            refused = await self._list_refused(waiting) if waiting is not None else ()
-            report = await self._deliver(bank, snapshot, waiting, self._limit_mode(state, mode), lock, refused=refused)
+            refused = [
+                f"{text!r:.200}: {change.why}"
+                for change in await self._find_changes(waiting, ChangeState.REFUSED)
+                if (text := text_of(change))
+            ]
+            writes = mode is not DreamMode.AUTO or state.is_accepted  # the first ones of a folder propose (DREAM-22)
+            shown = mode if writes else DreamMode.PROPOSE
+            report = await self._deliver(bank, snapshot, waiting, shown, lock, refused=refused)
             changes = {"dreamed_at": self._clock.now(), "failures": 0, "trouble": "", "new_sessions": 0}
             if waiting is not None and waiting.status in _UNFINISHED:
                 report = replace(report, detail=report.detail or f"some of it waits: {waiting.detail}")
@@ -115,10 +121,6 @@ class Dream:
             cost = NO_COST if waiting is None else await self._cost_of(waiting)
             return self._note(replace(report, sessions=taken.sessions, turns=taken.turns, cost=cost))
 
-    def _limit_mode(self, state: DreamState, mode: DreamMode) -> DreamMode:
-        """Return the mode of a dream: those of a folder propose until a person has accepted one (DREAM-22)."""
-        return DreamMode.PROPOSE if mode is DreamMode.AUTO and not state.is_accepted else mode
-
     def _note(self, report: DreamReport) -> DreamReport:
         if report.state is not DreamOutcome.UNCHANGED or report.left_out:
             left_out = "".join(f"; not written: {text}" for text in report.left_out)
@@ -128,8 +130,7 @@ class Dream:
     async def accept(self, files: Collection[PurePosixPath] = ()) -> DreamReport:
         """Publish what waits, all or what concerns these files. Raises NotFound: nothing waits, or not for these."""
         with lock_memory_folder(self._root, self._clock) as lock:
-            bank, snapshot = await self._open()
-            run = await self._find_staged_pass(bank)
+            bank, snapshot, run = await self._open()
             entry, refused = self._require_proposal(run)
             report = await self._deliver(
                 bank, snapshot, run, DreamMode.AUTO, lock, files=files, asked=True, entry=entry, refused=refused
@@ -146,10 +147,9 @@ class Dream:
     async def refuse(self, files: Collection[PurePosixPath] = ()) -> int:
         """Drop what waits, all or what concerns these files; return the number of changes."""
         with lock_memory_folder(self._root, self._clock) as lock:
-            bank, snapshot = await self._open()
-            run = await self._find_staged_pass(bank)
+            bank, snapshot, run = await self._open()
             entry, _ = self._require_proposal(run)
-            changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
+            changes = await self._find_changes(run)
             chosen = _concerning(changes, await self._plan(bank, snapshot, changes), files)
             left = await self._plan(bank, snapshot, [change for change in changes if change not in chosen])
             _, upkeep = await self._add_upkeep(snapshot, left)
@@ -172,7 +172,7 @@ class Dream:
     async def undo(self, dream_id: str) -> PublicationResult:
         """Restore what a dream has replaced. Raises NotFound, Conflict: later changes overlap with it."""
         with lock_memory_folder(self._root, self._clock):
-            bank, _ = await self._open()
+            bank, _, _ = await self._open()
             undo_id = self._ids.new("und")
             result = await asyncio.to_thread(history.undo, self._root, dream_id, undo_id, now=self._clock.now())
             snapshot = await asyncio.to_thread(take_snapshot, self._root)
@@ -180,8 +180,8 @@ class Dream:
             append_to_diary(self._root, self._clock.now(), f"{dream_id}: undone")
             return result
 
-    async def _open(self) -> tuple[Bank, FolderSnapshot]:
-        """Finish what was interrupted, and read the folder."""
+    async def _open(self) -> tuple[Bank, FolderSnapshot, Pass | None]:
+        """Finish what was interrupted, and read the folder; return the pass that has still to be decided on, too."""
         for result in await asyncio.to_thread(publication.recover, self._root):
             self._note_rescued(result)
         bank = await self._bank.open(FOLDER_POLICY)
@@ -190,9 +190,10 @@ class Dream:
         run = await self._find_staged_pass(bank)
         if run is not None:
             await self._settle(bank, run, snapshot)
-            if await self._find_staged_pass(bank) is None:
+            run = await self._find_staged_pass(bank)
+            if run is None:
                 self._drop_proposals()
-        return bank, snapshot
+        return bank, snapshot, run
 
     def _note_rescued(self, result: PublicationResult) -> None:
         for path in result.rescued:
@@ -201,7 +202,7 @@ class Dream:
 
     async def _settle(self, bank: Bank, run: Pass, snapshot: FolderSnapshot) -> None:
         """Accept the staged changes that the files have already: a dream's, and those that a person has merged."""
-        staged = await self._staged_changes(run)
+        staged = await self._find_changes(run)
         visible = [change.number for change in staged if _is_in_files(change, snapshot)]
         if not any(change.kind in _OF_FILES and change.number not in visible for change in staged):
             visible = [change.number for change in staged]  # what remains is about turns
@@ -259,15 +260,11 @@ class Dream:
             if each.proposed:
                 publication.refuse(self._root, each.id, each.proposed)
 
-    async def _staged_changes(self, run: Pass) -> Sequence[Change]:
+    async def _find_changes(self, run: Pass | None, state: ChangeState = ChangeState.STAGED) -> Sequence[Change]:
+        if run is None:
+            return []
         async with self._store.begin_read() as tx:
-            return await tx.passes.find_changes(run.id, state=ChangeState.STAGED)
-
-    async def _list_refused(self, run: Pass) -> Sequence[str]:
-        """Return what the rules and the judge have refused, with the reasons."""
-        async with self._store.begin_read() as tx:
-            refused = await tx.passes.find_changes(run.id, state=ChangeState.REFUSED)
-        return [f"{text!r:.200}: {change.why}" for change in refused if (text := text_of(change))]
+            return await tx.passes.find_changes(run.id, state=state)
 
     async def _plan(self, bank: Bank, snapshot: FolderSnapshot, changes: Sequence[Change]) -> FolderPlan:
         ids = {key for change in changes for key in source_ids_of(change)}
@@ -286,7 +283,7 @@ class Dream:
 
         `entry` is that of the history under which it was proposed before; `refused` is what was not kept of it.
         """
-        changes: Sequence[Change] = () if run is None else await self._staged_changes(run)
+        changes = await self._find_changes(run)
         plan = await self._plan(bank, snapshot, changes)
         if files:
             plan = await self._plan(bank, snapshot, _concerning(changes, plan, files))
@@ -307,13 +304,11 @@ class Dream:
                 self._drop_proposals()  # a person has merged the upkeep by hand
             return report
         report = replace(report, id=report.id or entry or self._ids.new("drm"))
+        versions = [FileVersions(path=path, old=snapshot.contents_of(path), new=contents[path]) for path in contents]
         if mode is DreamMode.DRY_RUN:
-            versions = [
-                FileVersions(path=path, old=snapshot.contents_of(path), new=contents[path]) for path in contents
-            ]
             return replace(report, state=DreamOutcome.SHOWN, diff=history.render_diff(versions))
-        report = replace(report, id=await asyncio.to_thread(self._stage, report, snapshot, contents))
-        moved = plan.moved + len(upkeep.retired)
+        report = replace(report, id=await asyncio.to_thread(self._stage, report, versions))
+        moved = len(plan.gone) + len(upkeep.retired)
         limit = max(1, min(CEILING_NOTES, int(len(snapshot.entries) * CEILING_SHARE)))
         if mode is DreamMode.PROPOSE or (moved > limit and not asked):
             why = f"it would take {moved} entries out of their files, more than {limit}" if moved > limit else ""
@@ -335,17 +330,15 @@ class Dream:
         why = result.refusal or "no file could be written"
         return replace(report, state=DreamOutcome.PROPOSED, detail=why, view=view)
 
-    def _stage(self, report: DreamReport, snapshot: FolderSnapshot, contents: Mapping[PurePosixPath, bytes]) -> str:
+    def _stage(self, report: DreamReport, files: Sequence[FileVersions]) -> str:
         """Put new contents beside the folder, in the place of those of an earlier proposal; return their id."""
         self._drop_proposals()
         taken = {each.id for each in history.list_history(self._root)}
         names = chain([report.id], (f"{report.id}-{number}" for number in count(2)))
         changeset_id = next(name for name in names if name not in taken)
-        expected = {path: hash_contents(snapshot.contents_of(path)) for path in contents}
         title = f"Dream: {report.added} added, {report.replaced} replaced, {report.retired} retired"
-        publication.stage(
-            self._root, changeset_id, contents, expected, now=self._clock.now(), title=title, left_out=report.left_out
-        )
+        now, left_out = self._clock.now(), report.left_out
+        publication.stage(self._root, changeset_id, files, now=now, title=title, left_out=left_out)
         return changeset_id
 
     async def _add_upkeep(
@@ -355,9 +348,9 @@ class Dream:
 
         With `files`, it is the upkeep of these files, and of those that the plan changes.
         """
-        changed = {path: data for path, data in plan.contents.items() if path.parts[0] != OWN_FOLDER}
+        day, changed = self._clock.now().date(), plan.contents
         upkeep = await asyncio.to_thread(
-            propose_upkeep, snapshot.folder, day=self._clock.now().date(), changed=changed, described=plan.described
+            propose_upkeep, snapshot.folder, day=day, changed=changed, described=plan.described
         )
         refused = load_state(self._root).refused
         wanted = {path for path, mark in upkeep.fingerprints().items() if refused.get(str(path)) != mark}
@@ -367,8 +360,8 @@ class Dream:
                 named.add(snapshot.folder.index.path)  # it names each new file
             wanted &= set(map(whole_name, named))
         upkeep = upkeep.limit_to(wanted)
-        contents = {**plan.contents, **upkeep.contents}
-        for entry in upkeep.retired:
+        contents = {**changed, **upkeep.contents}
+        for entry in (*plan.gone, *upkeep.retired):
             path = RETIRED_FOLDER / entry.path
             contents[path] = contents.get(path, snapshot.retired.get(path, b"")) + entry.text
         return contents, upkeep
@@ -385,7 +378,7 @@ def _describe_left_out(changes: Sequence[Change], plan: FolderPlan) -> Sequence[
 
 def _concerning(changes: Sequence[Change], plan: FolderPlan, files: Collection[PurePosixPath]) -> Sequence[Change]:
     """Return the changes that concern any of the files; all without files."""
-    return [each for each in changes if not files or plan.files.get(each.number, frozenset()) & set(files)]
+    return [each for each in changes if not files or plan.files.get(each.number, set()) & set(files)]
 
 
 def _unconcerned(files: Collection[PurePosixPath]) -> NotFound:
@@ -397,7 +390,7 @@ def _is_in_files(change: Change, snapshot: FolderSnapshot) -> bool:
     if change.kind not in _OF_FILES:
         return False
     after, is_new = change.after or {}, change.kind is ChangeKind.ADD_NOTE
-    text = note_text(read_as_entry(str(after.get("text")))) if is_new else str((change.before or {}).get("text"))
+    text = redact(read_as_entry(str(after.get("text")))) if is_new else str((change.before or {}).get("text"))
     found = {str(entry.file) for entry in snapshot.texts.get(text, ())}
     places = [str(place.get("file", "")) for place in places_of(change)] if is_new else after.get("files", ())
     named = set(filter(None, cast("Sequence[str]", places)))

@@ -101,10 +101,7 @@ def save_state(root: Path, state: DreamState, **changes: object) -> DreamState:
     changed = state.model_copy(update=changes)
     with storage_errors(root, "the state of its dreams was not saved"):
         with open_anchored(root) as folder, open_own_folder(folder) as own:
-            new = own.file(f"{STATE_FILE}.new")
-            new.remove()
-            new.create(changed.model_dump_json(indent=1).encode(), 0o600)
-            new.replace(own.file(STATE_FILE))
+            own.write_atomically(STATE_FILE, changed.model_dump_json(indent=1).encode())
     return changed
 
 

@@ -115,9 +115,17 @@ def check_editable(document: Document) -> None:
         raise Conflict("the file is pinned; remove `<!-- keep -->` or its key so that dreams may change it")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetiredEntry:
+    path: PurePosixPath
+    """The file in which it stood."""
+    text: bytes
+    """What its file below `.circadia/retired/` gets at its end."""
+
+
 def retired_entry(
     document: Document, entry: MarkdownBlock, *, path: PurePosixPath, why: str, instead: str, day: date
-) -> bytes:
+) -> RetiredEntry:
     """Return what `.circadia/retired/` keeps of an entry: why it went, what takes its place, and its bytes.
 
     `instead` names a file and line, or the source of what is newer.
@@ -128,7 +136,8 @@ def retired_entry(
         f"Why: {_one_line(why)}",
         f"Instead: {_one_line(instead)}",
     )
-    return "\n\n".join((*head, "")).encode("utf-8", "replace") + document.raw(entry).rstrip(_LINE_ENDS) + b"\n\n"
+    text = "\n\n".join((*head, "")).encode("utf-8", "replace") + document.raw(entry).rstrip(_LINE_ENDS) + b"\n\n"
+    return RetiredEntry(path=path, text=text)
 
 
 def _one_line(text: str) -> str:

@@ -85,6 +85,11 @@ class Document:
     """Targets of links that are defined in another place than where they are used."""
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether dreams leave the whole file as it is."""
+        return self.is_pinned or not self.is_writable
+
+    @property
     def entries(self) -> Sequence[MarkdownBlock]:
         return [block for block in self.blocks if block.is_entry]
 
@@ -105,7 +110,8 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     starts = [*accumulate(map(len, lines), initial=bom)]
     head = _count_front_matter_lines(lines)
     front = data[bom : starts[head]]
-    front_matter = _parse_front_matter(front)
+    node = _front_matter_node(front)
+    front_matter = _scalars(node)
     body = data[starts[head] :]
     environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens = _parser().parse(body.decode("utf-8", "replace"), environment)
@@ -115,7 +121,7 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
         data=data,
         blocks=blocks,
         front_matter=front_matter,
-        description=_find_description(front, bom),
+        description=_find_description(node, front, bom),
         body_start=starts[head],
         is_pinned=begins_pinned
         or _KEEP.search(front) is not None
@@ -128,14 +134,12 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
 def read_front_matter(data: bytes) -> Mapping[str, str]:
     """Return the scalars of a file's front matter, and those below `metadata`; empty without one."""
     lines = data.removeprefix(BOM).splitlines(keepends=True) if data[:10].removeprefix(BOM).startswith(_FENCE) else []
-    return _parse_front_matter(b"".join(lines[: _count_front_matter_lines(lines)]))
+    return _scalars(_front_matter_node(b"".join(lines[: _count_front_matter_lines(lines)])))
 
 
-def _find_description(front: bytes, start: int) -> MarkdownBlock | None:
+def _find_description(node: object, front: bytes, start: int) -> MarkdownBlock | None:
     """Return the description in front matter that begins at this offset, with the lines that it takes."""
-    node = _front_matter_node(front)
-    fields: Sequence[tuple[Any, Any]] = node.value if isinstance(node, yaml.MappingNode) else ()
-    for key, value in fields:
+    for key, value in _fields(node):
         if key.value == "description" and isinstance(value, yaml.ScalarNode) and value.value.strip():
             first: int = front.decode().count("\n", 0, front.decode().index(_body_of(front))) + key.start_mark.line
             last: int = first + (value.end_mark.line - key.start_mark.line) + (value.end_mark.column > 0)
@@ -304,14 +308,10 @@ def _count_front_matter_lines(lines: Sequence[bytes]) -> int:
     return 0
 
 
-def _parse_front_matter(front: bytes) -> dict[str, str]:
-    """Return its scalars as they are written; nothing if it is no mapping. Nodes only: nothing is built from them."""
-    if len(front) > _MAX_FRONT_MATTER_BYTES or front.count(b"[") + front.count(b"{") > _MAX_BRACKETS:
-        return {}
-    return _scalars(_front_matter_node(front), ("metadata",))
-
-
 def _front_matter_node(front: bytes) -> object:
+    """Return the root of front matter, None if it is none or too large. Nothing is built from its nodes."""
+    if len(front) > _MAX_FRONT_MATTER_BYTES or front.count(b"[") + front.count(b"{") > _MAX_BRACKETS:
+        return None
     try:
         loader: Any = yaml.SafeLoader(_body_of(front))
         return loader.get_single_node()
@@ -323,12 +323,16 @@ def _body_of(front: bytes) -> str:
     return front.strip().strip(_FENCE).decode()
 
 
-def _scalars(node: object, within: Sequence[str] = ()) -> dict[str, str]:
+def _fields(node: object) -> Sequence[tuple[Any, Any]]:
+    return node.value if isinstance(node, yaml.MappingNode) else ()
+
+
+def _scalars(node: object, within: Sequence[str] = ("metadata",)) -> dict[str, str]:
+    """Return the scalars of a mapping as they are written, and those of mappings in the fields `within`."""
     found: dict[str, str] = {}
-    pairs: Sequence[tuple[Any, Any]] = node.value if isinstance(node, yaml.MappingNode) else ()
-    for key, value in pairs:
+    for key, value in _fields(node):
         if isinstance(value, yaml.ScalarNode):
             found[str(key.value)] = str(value.value)
         elif key.value in within:
-            found = _scalars(value) | found
+            found = _scalars(value, ()) | found
     return found

@@ -9,7 +9,7 @@ import os
 from enum import StrEnum
 from typing import Final
 
-from circadia.sleeptime.markdown.anchored_folder import LEADS_OUT, AnchoredFolder, FileLocation, hash_contents
+from circadia.sleeptime.markdown.anchored_folder import LEADS_OUT, FileLocation, hash_contents
 from circadia.sleeptime.markdown.changeset import ChangesetFolder, FileReplacement
 
 NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV})
@@ -32,8 +32,8 @@ class FileOutcome(StrEnum):
 class FileSwap:
     """Puts files of a changeset in place in its memory folder."""
 
-    def __init__(self, folder: AnchoredFolder, files: ChangesetFolder) -> None:
-        self._folder = folder
+    def __init__(self, files: ChangesetFolder) -> None:
+        self._folder = files.folder
         self._files = files
 
     def place(self, each: FileReplacement) -> FileOutcome:

@@ -6,7 +6,7 @@ Files and rows refer to each other by the text alone, so a folder that anybody e
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeVar
@@ -52,12 +52,12 @@ class FolderEntry:
     at: datetime
     """When its file was last changed."""
     block: MarkdownBlock
-    is_pinned: bool = False
+    is_pinned: bool
 
-
-def note_text(text: str) -> str:
-    """Return an entry's text as its note has it: without the secrets that redaction knows (DREAM-13)."""
-    return redact(text)
+    @property
+    def note_text(self) -> str:
+        """Its text as its note has it: without the secrets that redaction knows (DREAM-13)."""
+        return redact(self.text)
 
 
 class FolderBank:
@@ -81,7 +81,7 @@ class FolderBank:
         wanted = {
             text: entry
             for entry in reversed(entries)  # the first of equal ones stays
-            if (text := note_text(entry.text)).strip() and len(text) <= MAX_CHARACTERS and is_text(text)
+            if (text := entry.note_text).strip() and len(text) <= MAX_CHARACTERS and is_text(text)
         }
         notes = {note.text: note for note in await self.fetch_notes(bank)}
         added = [replace(entry, text=text) for text, entry in wanted.items() if text not in notes]
@@ -188,20 +188,16 @@ class FolderSnapshot:
         """The entries and descriptions by their texts, as notes have them."""
         texts: dict[str, list[FolderEntry]] = {}
         for entry in self.all_entries:
-            texts.setdefault(note_text(entry.text), []).append(entry)
+            texts.setdefault(entry.note_text, []).append(entry)
         return texts
 
 
 def take_snapshot(root: Path) -> FolderSnapshot:
-    """Read the folder. Raises InvalidRequest: it is none. Conflict: a file has changed while it was read."""
+    """Read the folder. Raises InvalidRequest: it is none."""
     folder = read_folder(root)
-    documents = {file.path: file.read_document() for file in folder.files}
+    documents = {file.path: file.document for file in folder.files}
     lines = list(find_index_lines(folder.index.path, documents[folder.index.path])) if folder.index else []
-    entries = [
-        entry
-        for file in folder.files
-        for entry in _entries_of(file, documents[file.path], lines if file is folder.index else ())
-    ]
+    entries = [entry for file in folder.files for entry in _entries_of(file, lines if file is folder.index else ())]
     with open_anchored(folder.root) as opened:
         retired = {kept: opened.read_file(kept) for path in documents if (kept := RETIRED_FOLDER / path)}
     return FolderSnapshot(
@@ -211,32 +207,28 @@ def take_snapshot(root: Path) -> FolderSnapshot:
     )  # fmt: skip
 
 
-def _entries_of(file: MemoryFile, document: Document, index_lines: Sequence[IndexLine]) -> Iterator[FolderEntry]:
+def _entries_of(file: MemoryFile, index_lines: Sequence[IndexLine]) -> Iterator[FolderEntry]:
     """Yield what a file says; lines of the index only say where, and a log is a source as sessions are."""
     lines = {line.entry for line in index_lines}
-    is_fixed = document.is_pinned or not document.is_writable
-    for block in document.entries if not file.is_log else ():
+    for block in file.document.entries if not file.is_log else ():
         if block not in lines:
-            yield _new_entry(file, file.path, block, block.text, is_pinned=is_fixed or block.is_pinned)
+            yield _new_entry(file, block)
 
 
 def _descriptions_of(
     folder: MemoryFolder, documents: Mapping[PurePosixPath, Document], index_lines: Sequence[IndexLine]
 ) -> Iterator[FolderEntry]:
     for file in folder.topics:
-        document = documents[file.path]
-        if document.description is not None and not file.is_log:
-            is_fixed = document.is_pinned or not document.is_writable
-            yield _new_entry(file, file.path, document.description, document.description.text, is_pinned=is_fixed)
+        if file.document.description is not None and not file.is_log:
+            yield _new_entry(file, file.document.description)
     for line in index_lines:
         document = documents.get(line.target)
         if document is not None and document.description is None and line.hook and folder.index is not None:
-            is_fixed = line.entry.is_pinned or documents[folder.index.path].is_pinned or not folder.index.is_writable
-            yield _new_entry(folder.index, line.target, line.entry, line.hook, is_pinned=is_fixed)
+            yield replace(_new_entry(folder.index, line.entry), file=line.target, text=line.hook)
 
 
-def _new_entry(
-    file: MemoryFile, about: PurePosixPath, block: MarkdownBlock, text: str, *, is_pinned: bool
-) -> FolderEntry:
-    at = datetime.fromtimestamp(file.changed_at, UTC)
-    return FolderEntry(file=about, line=block.line, text=text, at=at, block=block, is_pinned=is_pinned)
+def _new_entry(file: MemoryFile, block: MarkdownBlock) -> FolderEntry:
+    return FolderEntry(
+        file=file.path, line=block.line, text=block.text, at=file.changed_at, block=block,
+        is_pinned=block.is_pinned or file.document.is_fixed,
+    )  # fmt: skip

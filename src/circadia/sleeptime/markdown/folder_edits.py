@@ -26,7 +26,7 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.markdown.anchored_folder import check_path
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.entries import label_of, without_comments
-from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot, note_text
+from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
 from circadia.sleeptime.markdown.memory_folder import DAY_NAME, comparable_path
 from circadia.sleeptime.operations.consolidate import ANSWER_TOKENS, Consolidate, fetch_sources
 from circadia.sleeptime.proposals import projected_notes
@@ -108,7 +108,7 @@ class FolderSheet:
         return list({id(entry): entry for key in keys if (entry := self._entries.get(key))}.values())
 
     def note_of(self, entry: FolderEntry) -> Note | None:
-        return self._notes.get(note_text(entry.text))
+        return self._notes.get(entry.note_text)
 
     def _choose(self, notes: Sequence[Note], said: Sequence[Episode]) -> set[str] | None:
         """Return the texts to show of a folder that is too large for a question; None to show all."""
@@ -135,7 +135,7 @@ class FolderSheet:
             if entry is None:
                 for line in raw.splitlines():
                     self.lines.add_line(f"| {line}")
-            elif self._shown is None or note_text(entry.text) in self._shown:
+            elif self._shown is None or entry.note_text in self._shown:
                 self._add_entry(entry, raw)
             else:
                 hidden += 1
@@ -228,7 +228,7 @@ class _AnswerReader:
                 written, keep_labels(text, [entry.text for entry in entries]),
                 {
                     "file": file, "section": written.section,
-                    "replaces": [*map(_key_of, entries), *(note.text for note in drafts)],
+                    "replaces": [*(entry.note_text for entry in entries), *(note.text for note in drafts)],
                 },
                 [*(note for entry in entries if (note := self._sheet.note_of(entry))), *drafts], why_not,
             )  # fmt: skip
@@ -293,7 +293,7 @@ class _AnswerReader:
         notes = [self._sheet.note_of(entry) for entry in self._snapshot.entries if str(entry.file) == path]
         longer = [key for note in notes if note for key in note.evidence]
         note = self._sheet.note_of(old) if old is not None else None
-        place = {"file": path, "description": True, "replaces": [] if old is None else [_key_of(old)]}
+        place = {"file": path, "description": True, "replaces": [] if old is None else [old.note_text]}
         await self._add_text(written, text, place, [note] if note else [], "", longer=longer)
 
     def _retire(self, gone: _Retirement) -> Change:
@@ -333,10 +333,6 @@ class _AnswerReader:
             return False
         is_listed = folder.index is None or not any(entry.file == folder.index.path for entry in self._snapshot.entries)
         return folder.is_tree or is_listed or len(self._snapshot.descriptions) > 0
-
-
-def _key_of(entry: FolderEntry) -> str:
-    return note_text(entry.text)
 
 
 def keep_labels(text: str, old: Sequence[str]) -> str:

@@ -17,19 +17,19 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER
 from circadia.sleeptime.markdown.edits import (
     Edit,
     EntryAddition,
     EntryRemoval,
     EntryReplacement,
     FactSource,
+    RetiredEntry,
     apply_edits,
     read_as_entry,
     retired_entry,
 )
 from circadia.sleeptime.markdown.entries import parse_entries, render_front_matter
-from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot, note_text
+from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
 from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, MemoryKind
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.similarity import RelatedIndex
@@ -40,36 +40,23 @@ MIN_SIMILARITY: Final = 0.12
 """Cosine above which two notes are on the same subject, as in `operations/consolidate.py`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FolderPlan:
-    contents: Mapping[PurePosixPath, bytes]
-    """New contents by file, those of retired entries included."""
-    described: Mapping[PurePosixPath, str]
-    """What is to be said of files, in the index too."""
-    files: Mapping[int, frozenset[PurePosixPath]]
-    """The files of each change, by its number."""
-    left_out: Mapping[int, str]
-    """Why a change is not in the plan, by its number."""
-    added: int
-    replaced: int
-    retired: int
-    """Entries that leave the folder without a new one in their place."""
-    moved: int
-    """Entries that leave their files: replaced and retired ones."""
-
-
 @dataclass(kw_only=True, slots=True)
-class _Draft:
+class FolderPlan:
+    contents: dict[PurePosixPath, bytes] = field(default_factory=dict[PurePosixPath, bytes])
+    """New contents by file."""
     edits: dict[PurePosixPath, list[Edit]] = field(default_factory=dict[PurePosixPath, list[Edit]])
     described: dict[PurePosixPath, str] = field(default_factory=dict[PurePosixPath, str])
+    """What is to be said of files, in the index too."""
     files: dict[int, set[PurePosixPath]] = field(default_factory=dict[int, set[PurePosixPath]])
-    """The files of each change."""
-    gone: dict[PurePosixPath, list[bytes]] = field(default_factory=dict[PurePosixPath, list[bytes]])
-    """What is kept of entries, by the file that they leave."""
+    """The files of each change, by its number."""
+    gone: list[RetiredEntry] = field(default_factory=list[RetiredEntry])
+    """Entries that leave their files: replaced and retired ones."""
     left_out: dict[int, str] = field(default_factory=dict[int, str])
+    """Why a change is not in the plan, by its number."""
     added: int = 0
     replaced: int = 0
     retired: int = 0
+    """Entries that leave the folder without a new one in their place."""
 
     def add(self, path: PurePosixPath, change: Change, *edits: Edit) -> None:
         self.edits.setdefault(path, []).extend(edits)
@@ -95,20 +82,15 @@ class FolderPlanner:
         left_out: dict[int, str] = {}
         while True:
             rest = [change for change in changes if change.number not in left_out]
-            draft = self._draft(rest)
-            contents, failed = self._write(draft)
-            left_out |= {**draft.left_out, **failed}
+            plan = self._draft(rest)
+            failed = self._write(plan)
+            left_out |= {**plan.left_out, **failed}
             if not failed:
-                break
-        return FolderPlan(
-            contents=contents, described=draft.described,
-            files={number: frozenset(paths) for number, paths in draft.files.items()},
-            left_out=left_out, added=draft.added, replaced=draft.replaced, retired=draft.retired,
-            moved=sum(map(len, draft.gone.values())),
-        )  # fmt: skip
+                plan.left_out = left_out
+                return plan
 
-    def _draft(self, changes: Sequence[Change]) -> _Draft:
-        draft = _Draft()
+    def _draft(self, changes: Sequence[Change]) -> FolderPlan:
+        draft = FolderPlan()
         self._documents = dict(self._snapshot.documents)
         added = {change.target: change for change in changes if change.kind is ChangeKind.ADD_NOTE}
         gone = {text_of(change): change for change in changes if change.kind is ChangeKind.RETIRE_NOTE}
@@ -131,7 +113,7 @@ class FolderPlanner:
                 self._retire(change, instead, draft)
         return draft
 
-    def _place(self, change: Change, place: Mapping[str, Any], gone: Mapping[str, Change], draft: _Draft) -> None:
+    def _place(self, change: Change, place: Mapping[str, Any], gone: Mapping[str, Change], draft: FolderPlan) -> None:
         """Add the edits for one place of a new text."""
         path, text = PurePosixPath(str(place.get("file", ""))), text_of(change)
         there = [
@@ -146,7 +128,7 @@ class FolderPlanner:
         if place.get("description"):
             self._describe(change, path, there, draft)
             return
-        old = [entry for entry in there if note_text(entry.text) in gone and not entry.is_pinned]
+        old = [entry for entry in there if entry.note_text in gone and not entry.is_pinned]
         source, markdown = self._source_of(change), _markdown_of(change)
         if old:
             first, *others = old
@@ -155,14 +137,14 @@ class FolderPlanner:
             draft.add(path, change, EntryReplacement(entry=first.block, text=markdown, source=source))
             draft.add(path, change, *(EntryRemoval(entry=entry.block) for entry in others))
             for entry in old:
-                draft.files.setdefault(gone[note_text(entry.text)].number, set()).add(path)
+                draft.files.setdefault(gone[entry.note_text].number, set()).add(path)
                 self._keep(entry, _REPLACED, text, draft)
             return
         draft.added += 1
         path, headings = self._find_place(change, path, str(place.get("section", "")))
         draft.add(path, change, EntryAddition(text=markdown, headings=headings, source=source))
 
-    def _describe(self, change: Change, path: PurePosixPath, old: Sequence[FolderEntry], draft: _Draft) -> None:
+    def _describe(self, change: Change, path: PurePosixPath, old: Sequence[FolderEntry], draft: FolderPlan) -> None:
         document = self._documents.get(path)
         if document is None:
             draft.left_out[change.number] = "the file that it describes was not made"
@@ -175,7 +157,7 @@ class FolderPlanner:
         if document.description is not None and old:
             draft.add(path, change, EntryReplacement(entry=document.description, text=text_of(change)))
 
-    def _retire(self, change: Change, instead: str, draft: _Draft) -> None:
+    def _retire(self, change: Change, instead: str, draft: FolderPlan) -> None:
         """Take an entry out of the files that the change names, or of all."""
         files = cast("Sequence[str]", (change.after or {}).get("files", ()))
         entries = [
@@ -194,11 +176,9 @@ class FolderPlanner:
                 draft.add(entry.file, change, EntryRemoval(entry=entry.block))
                 self._keep(entry, _REPLACED if instead else change.why, new, draft)
 
-    def _keep(self, entry: FolderEntry, why: str, instead: str, draft: _Draft) -> None:
-        kept = retired_entry(
-            self._documents[entry.file], entry.block, path=entry.file, why=why, day=self._now.date(), instead=instead
-        )
-        draft.gone.setdefault(entry.file, []).append(kept)
+    def _keep(self, entry: FolderEntry, why: str, instead: str, draft: FolderPlan) -> None:
+        document, day = self._documents[entry.file], self._now.date()
+        draft.gone.append(retired_entry(document, entry.block, path=entry.file, why=why, instead=instead, day=day))
 
     def _find_place(
         self, change: Change, path: PurePosixPath, section: str
@@ -209,7 +189,9 @@ class FolderPlanner:
         near = RelatedIndex(self._notes).find_nearest_each([_draft_note(change)], 3, min_similarity=MIN_SIMILARITY)[0]
         entries = [entry for note in near for entry in self._entries.get(note.text, ()) if entry.block.is_entry]
         entries = [
-            entry for entry in entries if self._takes_entries(entry.file) and (not path.name or entry.file == path)
+            entry
+            for entry in entries
+            if not self._documents[entry.file].is_fixed and (not path.name or entry.file == path)
         ]
         if not path.name:
             path = entries[0].file if entries else self._first_read()
@@ -218,15 +200,11 @@ class FolderPlanner:
         headings = next((block.headings for block in blocks if section and block.headings[-1:] == (section,)), None)
         return path, headings or (entries[0].block.headings if entries else None)
 
-    def _takes_entries(self, path: PurePosixPath) -> bool:
-        document = self._documents[path]
-        return document.is_writable and not document.is_pinned
-
     def _first_read(self) -> PurePosixPath:
         """Return the file that the agent has in each prompt."""
         folder = self._snapshot.folder
-        loaded = [file.path for file in folder.files if folder.is_loaded(file.path) and self._takes_entries(file.path)]
-        return next(iter(loaded), PurePosixPath(INDEX_NAMES[0]))
+        loaded = (file.path for file in folder.files if folder.is_loaded(file.path))
+        return next((path for path in loaded if not self._documents[path].is_fixed), PurePosixPath(INDEX_NAMES[0]))
 
     def _front_matter(self, path: PurePosixPath, change: Change) -> bytes:
         """Return the front matter of a new file, in the form that the folder's files have."""
@@ -235,21 +213,17 @@ class FolderPlanner:
         description = self._descriptions.get(path) or text_of(change).splitlines()[0][:150]
         return render_front_matter(topics, name=path.stem, description=description, kind=kind)
 
-    def _write(self, draft: _Draft) -> tuple[Mapping[PurePosixPath, bytes], Mapping[int, str]]:
-        """Return the new contents, and why changes failed, by their numbers."""
-        contents: dict[PurePosixPath, bytes] = {}
+    def _write(self, draft: FolderPlan) -> Mapping[int, str]:
+        """Make the new contents; return why changes failed, by their numbers."""
         failed: dict[int, str] = {}
         for path, edits in draft.edits.items():
             if not edits:  # it is only described in the index
                 continue
             try:
-                contents[path] = apply_edits(self._documents[path], edits)
+                draft.contents[path] = apply_edits(self._documents[path], edits)
             except (Conflict, InvalidRequest) as error:
                 failed |= {number: f"{path}: {error.message}" for number, of in draft.files.items() if path in of}
-            if path in draft.gone:
-                kept = RETIRED_FOLDER / path
-                contents[kept] = self._snapshot.retired.get(kept, b"") + b"".join(draft.gone[path])
-        return contents, failed
+        return failed
 
     def _source_of(self, change: Change) -> FactSource | None:
         """Return the newest turn that a note rests on; None if it rests on entries alone."""

@@ -6,12 +6,12 @@ A commit is one that a person would make by `git commit`: the filters of the rep
 import os
 import subprocess
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from circadia.errors import Conflict, StorageUnavailable
+from circadia.sleeptime.markdown.changeset import Changeset, FileVersions
 
 _TIMEOUT_SECONDS: Final = 120
 _OF_A_CALLER: Final = frozenset({
@@ -31,16 +31,6 @@ _OWN_BASELINE: Final = "codex-baseline-version"
 _DREAM: Final = "Circadia-Dream"
 _UNDOES: Final = "Circadia-Undoes"
 _REASON_LINES: Final = 6
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileVersions:
-    """The contents of a file before and after a dream; None: there was no file."""
-
-    path: PurePosixPath
-    old: bytes | None
-    new: bytes | None
-    mode: int = 0o644
 
 
 class GitRepository:
@@ -76,7 +66,7 @@ class GitRepository:
         if changed:
             self._commit(changed, f"State before dream {changeset_id}\n")
 
-    def commit(self, paths: Collection[PurePosixPath], changeset_id: str, title: str, undoes: str | None) -> str | None:
+    def commit(self, paths: Collection[PurePosixPath], changeset: Changeset) -> str | None:
         """Commit these files as they are, and nothing else; return the commit, None if a hook has made it no change.
 
         Raises:
@@ -86,9 +76,10 @@ class GitRepository:
         if present:
             self._run("add", "--intent-to-add", "--", *_names(present))
         if self._ask("status", "--porcelain", "-uno", "--", *_names(paths)):
-            trailers = f"{_DREAM}: {changeset_id}\n" + (f"{_UNDOES}: {undoes}\n" if undoes else "")
-            self._commit(paths, f"{title}\n\n{trailers}")
-        return self._ask("log", "-1", "--format=%H", f"--grep=^{_DREAM}: {changeset_id}$") or None
+            trailers = f"{_DREAM}: {changeset.id}\n"
+            trailers += f"{_UNDOES}: {changeset.undoes}\n" if changeset.undoes else ""
+            self._commit(paths, f"{changeset.title}\n\n{trailers}")
+        return self._ask("log", "-1", "--format=%H", f"--grep=^{_DREAM}: {changeset.id}$") or None
 
     def _commit(self, paths: Collection[PurePosixPath], message: str) -> None:
         command = ("commit", "--quiet", "--only", "-F", "-", "--", *_names(paths))

@@ -5,70 +5,37 @@ can merge by lines. In a git repository there is a commit, too.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import Final
 
 from circadia.errors import Conflict, NotFound
-from circadia.sleeptime.markdown.anchored_folder import (
-    RETIRED_FOLDER,
-    AnchoredFolder,
-    hash_contents,
-    open_anchored,
-    storage_errors,
-)
+from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, storage_errors
 from circadia.sleeptime.markdown.changeset import (
     Changeset,
+    FileVersions,
     ReplacementStatus,
-    check_changeset_id,
     list_changeset_ids,
     open_changeset,
+    unknown_dream,
 )
 from circadia.sleeptime.markdown.entries import parse_entries
-from circadia.sleeptime.markdown.git_repository import FileVersions
 from circadia.sleeptime.markdown.publication import PublicationResult, publish, stage
 from circadia.sleeptime.publish.merge import apply_change
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HistoryEntry:
-    """A dream, or an undo, of a folder."""
-
-    id: str
-    created_at: datetime
-    title: str
-    undoes: str | None
-    published: tuple[PurePosixPath, ...]
-    proposed: tuple[PurePosixPath, ...] = ()
-    commit: str | None = None
-    """The git commit that has the contents."""
-    left_out: tuple[str, ...] = ()
-    """What was not written, and why."""
+_UNTOUCHED: Final = "nothing was changed"
 
 
-def list_history(root: Path) -> list[HistoryEntry]:
+def list_history(root: Path) -> list[Changeset]:
     """Return the dreams and undos of the folder, newest first, with what they published and what still is proposed."""
-    entries = list[HistoryEntry]()
-    with open_anchored(root) as folder, storage_errors(root, "nothing was changed"):
-        for changeset_id in list_changeset_ids(folder):
-            with suppress(NotFound), open_changeset(folder, changeset_id) as (_, changeset):
-                entries.append(_to_entry(changeset))
+    entries = list[Changeset]()
+    with storage_errors(root, _UNTOUCHED):
+        for changeset_id in list_changeset_ids(root):
+            with suppress(NotFound), open_changeset(root, changeset_id) as files:
+                entries.append(files.changeset)
     return sorted(entries, key=lambda each: each.created_at, reverse=True)
-
-
-def _to_entry(changeset: Changeset) -> HistoryEntry:
-    return HistoryEntry(
-        id=changeset.id,
-        created_at=changeset.created_at,
-        title=changeset.title,
-        undoes=changeset.undoes,
-        published=tuple(sorted(changeset.paths_with(ReplacementStatus.PUBLISHED))),
-        proposed=tuple(sorted(changeset.paths_with(ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING))),
-        commit=changeset.commit,
-        left_out=changeset.left_out,
-    )
 
 
 def show_diff(root: Path, changeset_id: str) -> str:
@@ -77,13 +44,10 @@ def show_diff(root: Path, changeset_id: str) -> str:
     Raises:
         NotFound: there is no such dream.
     """
-    left_out: Sequence[str] = ()
-    with open_anchored(root) as folder, storage_errors(root, "nothing was changed"):
-        versions = _read_published(folder, changeset_id) + _read_proposed(folder, changeset_id)
-        with suppress(NotFound), open_changeset(folder, changeset_id) as (_, changeset):
-            left_out = changeset.left_out
+    with storage_errors(root, _UNTOUCHED), open_changeset(root, changeset_id) as files:
+        versions, left_out = files.read_versions(*ReplacementStatus), files.changeset.left_out
     if not versions:
-        raise _unknown(changeset_id)
+        raise unknown_dream(changeset_id)
     return "".join(f"# not written: {' '.join(text.split())}\n" for text in left_out) + render_diff(versions)
 
 
@@ -100,28 +64,24 @@ def undo(root: Path, changeset_id: str, undo_id: str, *, now: datetime) -> Publi
         Conflict: later changes overlap with the dream's, and nothing was changed; or it is undone already.
         StorageUnavailable: as for `publish`.
     """
-    restored = dict[PurePosixPath, bytes | None]()
-    expected = dict[PurePosixPath, str | None]()
+    restored = list[FileVersions]()
     conflicts = list[str]()
-    with open_anchored(root) as folder, storage_errors(root, "nothing was changed"):
-        versions = _read_published(folder, changeset_id)
-        for each in versions:
-            ours = folder.read_file(each.path)
-            expected[each.path] = hash_contents(ours)
-            restored[each.path], overlaps = _take_back(each, ours)
+    with storage_errors(root, _UNTOUCHED), open_changeset(root, changeset_id) as files:
+        for each in files.read_versions(ReplacementStatus.PUBLISHED):
+            ours = files.folder.read_file(each.path)
+            data, overlaps = _take_back(each, ours)
+            restored.append(FileVersions(path=each.path, old=ours, new=data, mode=each.mode))
             conflicts += [f"{str(each.path)!r} {overlap}" for overlap in overlaps]
-    if not versions:
-        raise _unknown(changeset_id)
+    if not restored:
+        raise unknown_dream(changeset_id)
     if conflicts:
         raise Conflict(
             f"cannot undo dream {changeset_id!r}, nothing was changed: later changes overlap with it in "
             f"{', '.join(conflicts)}; undo the later dream first, or edit these lines by hand"
         )
-    if all(hash_contents(restored[path]) == expected[path] for path in restored):
+    if all(each.new == each.old for each in restored):
         raise Conflict(f"dream {changeset_id!r} is undone already: its files are as they were before it")
-    modes = {each.path: each.mode for each in versions}
-    title = f"Undo of dream {changeset_id}"
-    stage(root, undo_id, restored, expected, now=now, title=title, undoes=changeset_id, modes=modes)
+    stage(root, undo_id, restored, now=now, title=f"Undo of dream {changeset_id}", undoes=changeset_id)
     return publish(root, undo_id)
 
 
@@ -147,29 +107,6 @@ def _frame_of(each: FileVersions) -> bytes:
     return b"".join(each.new[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def _read_published(folder: AnchoredFolder, changeset_id: str) -> list[FileVersions]:
-    """Return the contents before and after what a dream published."""
-    check_changeset_id(changeset_id)
-    versions = list[FileVersions]()
-    with suppress(NotFound), open_changeset(folder, changeset_id) as (files, changeset):
-        for each in changeset.replacements:
-            if each.status is ReplacementStatus.PUBLISHED:
-                old, new = files.read_old(each), files.read_new(each)
-                versions.append(FileVersions(path=each.path, old=old, new=new, mode=each.mode))
-    return versions
-
-
-def _read_proposed(folder: AnchoredFolder, changeset_id: str) -> list[FileVersions]:
-    """Return the contents of now, and those that a dream proposes."""
-    with suppress(NotFound), open_changeset(folder, changeset_id) as (files, changeset):
-        return [
-            FileVersions(path=each.path, old=folder.read_file(each.path), new=files.read_new(each), mode=each.mode)
-            for each in changeset.replacements
-            if each.status is not ReplacementStatus.PUBLISHED
-        ]
-    return []
-
-
 def _show_file_diff(each: FileVersions) -> str:
     """Return the diff of one file, as `diff -u` prints it."""
     old_name, new_name = (b"/dev/null" if data is None else bytes(each.path) for data in (each.old, each.new))
@@ -177,7 +114,3 @@ def _show_file_diff(each: FileVersions) -> str:
     found = difflib.diff_bytes(difflib.unified_diff, old, new, old_name, new_name)
     whole = (line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in found)
     return b"".join(whole).decode("utf-8", "replace")
-
-
-def _unknown(changeset_id: str) -> NotFound:
-    return NotFound(f"no dream {changeset_id!r} has changed this folder; `circadia dream log` lists them")

@@ -1,7 +1,8 @@
 """The files of a Markdown memory folder: its index, its topic files, and what cannot be read.
 
 Links are never followed, and folders are opened relative to the one above them: nothing outside the folder is read,
-even if somebody changes it meanwhile. Files are read one at a time; between reads only their hashes are kept.
+even if somebody changes it meanwhile. Each file is read once: a dream works on what it has read, and what changes
+meanwhile shows when it publishes.
 """
 
 import os
@@ -9,14 +10,14 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from circadia.errors import Conflict, InvalidRequest
+from circadia.errors import InvalidRequest
 from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, fold_name
-from circadia.sleeptime.markdown.entries import Document, parse_entries, read_front_matter
+from circadia.sleeptime.markdown.entries import Document, parse_entries
 from circadia.sleeptime.markdown.splitting import whole_name
 
 INDEX_NAMES: Final = ("MEMORY.md", "memory.md", "AGENTS.md", "CLAUDE.md")
@@ -69,33 +70,18 @@ class FolderProblem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryFile:
-    root: Path
     path: PurePosixPath
-    size: int
-    hash: str
-    """SHA-256 of its bytes, in hexadecimal digits."""
-    changed_at: float
-    """Seconds since 1970."""
-    kind: MemoryKind | None
-    is_writable: bool
+    document: Document
+    changed_at: datetime
+
+    @property
+    def kind(self) -> MemoryKind | None:
+        kind = self.document.front_matter.get("type")
+        return MemoryKind(kind) if kind in [*MemoryKind] else None
 
     @property
     def is_log(self) -> bool:
         return DAY_NAME.match(self.path.name) is not None
-
-    def read_data(self) -> bytes:
-        """Read it again. Raises Conflict: it has changed since the folder was read, or is gone."""
-        try:
-            data, _status = _read_file(self.root, self.path)
-        except OSError as error:
-            reason = f"{str(self.path)!r} cannot be read any more ({error.strerror})"
-            raise Conflict(f"{reason}; read the folder again") from error
-        if sha256(data).hexdigest() != self.hash:
-            raise Conflict(f"{str(self.path)!r} has changed meanwhile; read the folder again")
-        return data
-
-    def read_document(self) -> Document:
-        return parse_entries(self.read_data(), is_writable=self.is_writable)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,23 +195,17 @@ def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | No
     if path.suffix.lower() != ".md":
         return None
     try:
-        data, status = _read_file(root, path)
+        with _open_root(root) as top, top.open_parent(path) as (_, file):
+            data, status = file.read_start(MAX_FILE_BYTES + 1)
     except OSError as error:
         return FolderProblem(path=path, reason=f"it cannot be read: {error.strerror}")
     if len(data) > MAX_FILE_BYTES:
         return FolderProblem(path=path, reason=f"it is larger than {MAX_FILE_BYTES} bytes; split it by hand")
     if b"\0" in data:
         return FolderProblem(path=path, reason="it is binary")
-    kind = read_front_matter(data).get("type")
-    return MemoryFile(
-        root=root,
-        path=path,
-        size=len(data),
-        hash=sha256(data).hexdigest(),
-        changed_at=status.st_mtime,
-        kind=MemoryKind(kind) if kind in [*MemoryKind] else None,
-        is_writable=status.st_mode & 0o222 != 0 and os.access(root / path, os.W_OK),
-    )
+    is_writable = status.st_mode & 0o222 != 0 and os.access(root / path, os.W_OK)
+    document = parse_entries(data, is_writable=is_writable)
+    return MemoryFile(path=path, document=document, changed_at=datetime.fromtimestamp(status.st_mtime, UTC))
 
 
 @contextmanager
@@ -236,12 +216,6 @@ def _open_root(root: Path) -> Generator[AnchoredFolder]:
         yield AnchoredFolder(handle)
     finally:
         os.close(handle)
-
-
-def _read_file(root: Path, path: PurePosixPath) -> tuple[bytes, os.stat_result]:
-    """Return the first bytes of a file, one more than it may have, and its status."""
-    with _open_root(root) as top, top.open_parent(path) as (_, file):
-        return file.read_start(MAX_FILE_BYTES + 1)
 
 
 def _printable(path: PurePosixPath) -> PurePosixPath:

@@ -4,9 +4,9 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from circadia.sleeptime.markdown.changeset import Changeset
 from circadia.sleeptime.markdown.dream_report import DreamReport
 from circadia.sleeptime.markdown.dream_status import DreamStatus
-from circadia.sleeptime.markdown.history import HistoryEntry
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
 
@@ -19,7 +19,7 @@ class MemoryFolders(Protocol):
 
     async def fetch_status(self, name: str) -> DreamStatus: ...
 
-    async def list_history(self, name: str) -> Collection[HistoryEntry]:
+    async def list_history(self, name: str) -> Collection[Changeset]:
         """Return the dreams and undos, the newest first."""
         ...
 

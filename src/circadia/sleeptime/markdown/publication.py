@@ -6,8 +6,9 @@ the dream read it is left alone. Call all of this with the folder's lock held.
 
 import errno
 import os
+import shutil
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,14 +32,17 @@ from circadia.sleeptime.markdown.changeset import (
     Changeset,
     ChangesetFolder,
     FileReplacement,
+    FileVersions,
+    ProposalView,
     ReplacementStatus,
     check_changeset_id,
     list_changeset_ids,
+    load_changeset,
     open_changeset,
 )
 from circadia.sleeptime.markdown.file_swap import NOT_WRITABLE, FileOutcome, FileSwap
 from circadia.sleeptime.markdown.git_repository import GitRepository
-from circadia.sleeptime.markdown.proposal_view import name_view, replace_view
+from circadia.sleeptime.markdown.memory_folder import read_folder
 
 _UNTOUCHED: Final = "no file of the folder was changed"
 
@@ -71,19 +75,16 @@ class PublicationResult:
 
 
 def stage(
-    root: Path, changeset_id: str, replacements: Mapping[PurePosixPath, bytes | None],
-    expected: Mapping[PurePosixPath, str | None], *, now: datetime, title: str, undoes: str | None = None,
-    modes: Mapping[PurePosixPath, int] | None = None, left_out: Sequence[str] = (),
-) -> Changeset:  # fmt: skip
+    root: Path, changeset_id: str, files: Sequence[FileVersions], *, now: datetime, title: str,
+    undoes: str | None = None, left_out: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Write new contents beside the folder's files, and flush them to the disk; no file of the folder changes.
 
     Args:
         root: the memory folder.
         changeset_id: names the changeset from now on.
-        replacements: new contents by path; None takes the file out.
-        expected: SHA-256 of what each file held when the dream read it; None: there was none.
+        files: what each held when the dream read it, and is to hold.
         now, title, undoes, left_out: for the history.
-        modes: permissions of files that are made; else those of the folder.
 
     Raises:
         InvalidRequest: a path leads out of the folder, is no Markdown file, or differs only in case from another one.
@@ -91,68 +92,40 @@ def stage(
         StorageUnavailable: the disk is full or cannot be written; nothing is left behind.
     """
     check_changeset_id(changeset_id)
-    _check_paths(replacements)
+    for file in files:
+        check_path(file.path)
+    if len({fold_name(str(file.path)) for file in files}) < len(files):
+        raise InvalidRequest("two of the paths differ only in case; a disk may take them for one file")
     with open_anchored(root) as folder, storage_errors(root, _UNTOUCHED):
-        for path in replacements:
-            folder.check_spelling(path)
+        for file in files:
+            folder.check_spelling(file.path)
         with open_own_folder(folder, DREAMS_FOLDER) as dreams:
             if changeset_id in dreams.list_names():
                 raise Conflict(f"there is a dream {changeset_id!r} in {str(root)!r} already; take a new id")
+            changed = [file for file in files if file.new != file.old]
             changeset = Changeset(
-                id=changeset_id,
-                created_at=now,
-                title=title,
-                undoes=undoes,
-                left_out=tuple(left_out),
-                replacements=_list_replacements(folder, replacements, expected, modes or {}),
-            )
+                id=changeset_id, created_at=now, title=title, undoes=undoes, left_out=tuple(left_out),
+                replacements=tuple(_describe(folder, file, number) for number, file in enumerate(changed)),
+            )  # fmt: skip
             try:
                 with dreams.open_folder(PurePosixPath(changeset_id), make_mode=0o700) as own:
-                    _write_changeset(ChangesetFolder(own), changeset, replacements)
+                    staged = ChangesetFolder(root, folder, own, changeset)
+                    for each, file in zip(changeset.replacements, changed, strict=True):
+                        if file.new is not None:
+                            staged.new_file(each).create(file.new, 0o600)
+                            staged.exchange_file(each).create(file.new, each.mode)
+                    staged.save(changeset)
             except OSError:
                 with suppress(OSError):
                     dreams.remove_tree(changeset_id)
                 raise
-    return changeset
 
 
-def _check_paths(paths: Collection[PurePosixPath]) -> None:
-    for path in paths:
-        check_path(path)
-    if len({fold_name(str(path)) for path in paths}) < len(paths):
-        raise InvalidRequest("two of the paths differ only in case; a disk may take them for one file")
-
-
-def _list_replacements(
-    folder: AnchoredFolder,
-    contents: Mapping[PurePosixPath, bytes | None],
-    expected: Mapping[PurePosixPath, str | None],
-    modes: Mapping[PurePosixPath, int],
-) -> tuple[FileReplacement, ...]:
-    """Describe the files whose contents change."""
-    hashes = {path: hash_contents(data) for path, data in contents.items()}
-    return tuple(
-        FileReplacement(
-            path=path,
-            number=number,
-            old_hash=expected[path],
-            new_hash=new_hash,
-            mode=modes[path] if path in modes else _read_mode(folder, path),
-        )
-        for number, (path, new_hash) in enumerate(hashes.items())
-        if new_hash != expected[path]
-    )
-
-
-def _write_changeset(
-    files: ChangesetFolder, changeset: Changeset, contents: Mapping[PurePosixPath, bytes | None]
-) -> None:
-    for each in changeset.replacements:
-        data = contents[each.path]
-        if data is not None:
-            files.new_file(each).create(data, 0o600)
-            files.exchange_file(each).create(data, each.mode)
-    files.save(changeset)
+def _describe(folder: AnchoredFolder, file: FileVersions, number: int) -> FileReplacement:
+    return FileReplacement(
+        path=file.path, number=number, old_hash=hash_contents(file.old), new_hash=hash_contents(file.new),
+        mode=file.mode or _read_mode(folder, file.path),
+    )  # fmt: skip
 
 
 def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
@@ -175,39 +148,67 @@ def publish(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None
         NotFound: there is no such changeset, or it has no staged file at one of the paths.
         StorageUnavailable: the disk is full or cannot be written; the message says what that means.
     """
-    with open_anchored(root) as folder, open_changeset(folder, changeset_id) as (files, changeset):
+    with open_changeset(root, changeset_id) as files:
+        changeset = files.changeset
         chosen = _choose(changeset, paths, ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING)
         with storage_errors(root, _UNTOUCHED):
-            for each in changeset.replacements:
-                if each.path in chosen and each.new_hash is not None:
-                    files.read_new(each)
-            tracked = [path for path in sorted(chosen) if path.parts[0] != OWN_FOLDER]
-            repository = GitRepository.find(root, tracked) if tracked else None
+            for each in chosen:
+                files.read_new(each)
+            tracked = [each for each in chosen if each.path.parts[0] != OWN_FOLDER]
+            repository = GitRepository.find(root, [each.path for each in tracked]) if tracked else None
             if repository is not None and not changeset.paths_with(ReplacementStatus.PUBLISHING):
+                read = [each.path for each in tracked if _hash_file(files, each) == each.old_hash]
                 try:
-                    read = {each.path for each in changeset.replacements if _is_as_read(folder, each)}
-                    repository.commit_state([path for path in tracked if path in read], changeset_id)
+                    repository.commit_state(read, changeset_id)
                 except Conflict as error:
-                    outcomes = dict.fromkeys(chosen, FileOutcome.TAKEN_BACK)
+                    outcomes = {each.path: FileOutcome.TAKEN_BACK for each in chosen}
                     return PublicationResult(id=changeset_id, outcomes=outcomes, refusal=error.message)
-            for each in changeset.replacements:
-                if each.path in chosen and each.new_hash is not None:
-                    _make_parents(folder, each.path)
-            changeset = changeset.with_status(ReplacementStatus.PUBLISHING, chosen)
-            files.save(changeset)
+            for each in chosen:
+                if each.new_hash is not None:
+                    _make_parents(files.folder, each.path)
+            files.save(changeset.with_status(ReplacementStatus.PUBLISHING, {each.path for each in chosen}))
         with storage_errors(root, "each file is old or new, and the next start of a dream finishes the rest"):
-            result, changeset = _Publication(root, folder, files, changeset, repository).run(chosen)
-            if changeset.view is not None:
-                changeset = replace_view(root, folder, files, changeset)
-            if not changeset.replacements:
-                _forget(folder, changeset_id)
+            result = _put_in_place(files, chosen, repository)
+            _finish(files)
             return result
 
 
-def _is_as_read(folder: AnchoredFolder, each: FileReplacement) -> bool:
-    with suppress(OSError):
-        return hash_contents(folder.read_file(each.path)) == each.old_hash
-    return False
+def _put_in_place(
+    files: ChangesetFolder, chosen: Sequence[FileReplacement], repository: GitRepository | None
+) -> PublicationResult:
+    """Run over files of a changeset whose journal says that it has begun. It may be repeated at any point."""
+    swap = FileSwap(files)
+    outcomes = {each.path: swap.place(each) for each in chosen}
+    published = [each for each in chosen if outcomes[each.path] is FileOutcome.PUBLISHED]
+    for each in published:
+        if _hash_file(files, each) != each.new_hash:
+            outcomes[each.path] = FileOutcome.CHANGED_AFTERWARDS
+    edited = [each for each in published if hash_contents(files.read_old(each)) != each.old_hash]
+    whole = [each for each in published if each not in edited]
+    edited += [each for each in chosen if outcomes[each.path] is FileOutcome.EDITED_TWICE]
+    done, commit, refusal = [*whole, *edited], files.changeset.commit, ""
+    tracked = sorted(each.path for each in whole if each.path.parts[0] != OWN_FOLDER)
+    if repository is not None and tracked:
+        try:
+            commit = repository.commit(tracked, files.changeset)
+        except Conflict as error:
+            refusal = error.message
+            taken_back = [each for each in done if swap.take_back(each)]
+            outcomes |= {each.path: FileOutcome.TAKEN_BACK for each in taken_back}
+            done = [each for each in done if each not in taken_back]
+    left = {each.path for each in chosen if each not in done}
+    changeset = files.changeset.model_copy(update={"commit": commit}).with_status(ReplacementStatus.STAGED, left)
+    files.save(changeset.with_status(ReplacementStatus.PUBLISHED, {each.path for each in done}))
+    rescued = tuple(map(files.exchange_path, edited))
+    return PublicationResult(id=changeset.id, outcomes=outcomes, rescued=rescued, refusal=refusal)
+
+
+def _hash_file(files: ChangesetFolder, each: FileReplacement) -> str | None:
+    """Return the hash of a file of the folder; that of none if somebody has put something else in its place."""
+    try:
+        return hash_contents(files.folder.read_file(each.path))
+    except OSError:
+        return ""
 
 
 def _make_parents(folder: AnchoredFolder, path: PurePosixPath) -> None:
@@ -220,13 +221,21 @@ def _make_parents(folder: AnchoredFolder, path: PurePosixPath) -> None:
             raise
 
 
+def _finish(files: ChangesetFolder) -> None:
+    """Show what is left of a proposal, or forget the changeset if nothing is."""
+    if files.changeset.view is not None:
+        _replace_view(files)
+    if not files.changeset.replacements:
+        _forget(files.folder, files.changeset.id)
+
+
 def recover(root: Path) -> list[PublicationResult]:
     """Finish what a crash has cut off in the folder. Call it at each start, before anything else."""
     results = list[PublicationResult]()
     with open_anchored(root) as folder, storage_errors(root, "nothing is lost; try again"):
-        for changeset_id in list_changeset_ids(folder):
+        for changeset_id in list_changeset_ids(root):
             with folder.open_folder(PurePosixPath(OWN_FOLDER, DREAMS_FOLDER, changeset_id)) as own:
-                changeset = ChangesetFolder(own).load()
+                changeset = load_changeset(own)
             if changeset is None:
                 _forget(folder, changeset_id)
                 continue
@@ -236,19 +245,17 @@ def recover(root: Path) -> list[PublicationResult]:
                 changeset.view is not None and not changeset.paths_with(ReplacementStatus.STAGED)
             ):
                 refuse(root, changeset_id)  # nothing is left, or only what shows it
-            results += _find_late_edits(root, folder, changeset_id)
+            results += _find_late_edits(root, changeset_id)
     return results
 
 
-def _find_late_edits(root: Path, folder: AnchoredFolder, changeset_id: str) -> list[PublicationResult]:
+def _find_late_edits(root: Path, changeset_id: str) -> list[PublicationResult]:
     """Return edits of old files by programs that had them open while they were swapped, each once."""
-    with suppress(NotFound), open_changeset(folder, changeset_id) as (files, changeset):
-        late = files.hash_late_edits(changeset)
-        if late:
-            files.save(changeset.with_old_hashes(late))
-            own = root / OWN_FOLDER / DREAMS_FOLDER / changeset_id
-            edited = (each for each in changeset.replacements if each.path in late)
-            rescued = tuple(own / files.exchange_file(each).name for each in edited)
+    with suppress(NotFound), open_changeset(root, changeset_id) as files:
+        if late := files.find_late_edits():
+            files.save(files.changeset.with_updates({path: {"old_hash": old} for path, old in late.items()}))
+            edited = (each for each in files.changeset.replacements if each.path in late)
+            rescued = tuple(map(files.exchange_path, edited))
             return [PublicationResult(id=changeset_id, outcomes={}, rescued=rescued)]
     return []
 
@@ -256,38 +263,40 @@ def _find_late_edits(root: Path, folder: AnchoredFolder, changeset_id: str) -> l
 def propose(root: Path, changeset_id: str) -> str:
     """Let people look at what is staged; return the name of the branch, or the path of the folder, that shows it.
 
+    The staged files are the truth: a view is made from them, and what is changed in it has no effect.
+
     Raises:
         NotFound: there is no such changeset.
-        Conflict: the folder for it is there already.
+        Conflict: there is a folder of that name which is none of ours.
     """
-    with open_anchored(root) as folder, open_changeset(folder, changeset_id) as (files, changeset):
-        with storage_errors(root, _UNTOUCHED):
-            return name_view(root, replace_view(root, folder, files, changeset))
+    with open_changeset(root, changeset_id) as files, storage_errors(root, _UNTOUCHED):
+        return _replace_view(files)
 
 
 def refuse(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> None:
     """Drop staged files, all or those at `paths`, and what shows them. Raises InvalidRequest, NotFound."""
-    with open_anchored(root) as folder, open_changeset(folder, changeset_id) as (files, changeset):
-        chosen = _choose(changeset, paths, ReplacementStatus.STAGED)
-        with storage_errors(root, _UNTOUCHED):
-            changeset = changeset.without(chosen)
-            files.save(changeset)
-            if changeset.view is not None:
-                changeset = replace_view(root, folder, files, changeset)
-            if not changeset.replacements:
-                _forget(folder, changeset_id)
+    with open_changeset(root, changeset_id) as files, storage_errors(root, _UNTOUCHED):
+        chosen = _choose(files.changeset, paths, ReplacementStatus.STAGED)
+        files.save(files.changeset.without({each.path for each in chosen}))
+        _finish(files)
 
 
 def _choose(
     changeset: Changeset, paths: Iterable[PurePosixPath] | None, *statuses: ReplacementStatus
-) -> set[PurePosixPath]:
-    """Return the paths to work on: all in one of the statuses, or those given."""
+) -> Sequence[FileReplacement]:
+    """Return the files to work on, all in one of the statuses or those given, in the order of their publication.
+
+    What is taken out of a file is in its new place first; the index comes after the files that it names; files go last.
+    """
     waiting = changeset.paths_with(*statuses)
     chosen = waiting if paths is None else set(paths)
     if not chosen <= waiting:
         names = ", ".join(sorted(map(str, chosen - waiting)))
         raise InvalidRequest(f"dream {changeset.id!r} proposes no change of {names}; `circadia dream diff` lists them")
-    return chosen
+    return sorted(
+        (each for each in changeset.replacements if each.path in chosen),
+        key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts)),
+    )
 
 
 def _forget(folder: AnchoredFolder, changeset_id: str) -> None:
@@ -295,68 +304,58 @@ def _forget(folder: AnchoredFolder, changeset_id: str) -> None:
         dreams.remove_tree(changeset_id)
 
 
-class _Publication:
-    """One run over the files of a changeset whose journal says that it has begun. It may be repeated at any point."""
+def _name_view(root: Path, changeset: Changeset) -> str:
+    """Return the name of the branch, or the path of the folder, that shows the proposal."""
+    if changeset.view is ProposalView.BRANCH:
+        return f"circadia/dream-{changeset.id}"
+    whole = root.resolve()
+    return str(whole.with_name(f"{whole.name}.proposed-{changeset.id}"))
 
-    def __init__(
-        self, root: Path, folder: AnchoredFolder, files: ChangesetFolder, changeset: Changeset,
-        repository: GitRepository | None,
-    ) -> None:  # fmt: skip
-        self._root = root
-        self._repository = repository
-        self._folder = folder
-        self._files = files
-        self._changeset = changeset
 
-    def run(self, chosen: set[PurePosixPath]) -> tuple[PublicationResult, Changeset]:
-        # What is taken out of a file is in its new place first; the index comes after the files that it names; files
-        # go last.
-        order = sorted(
-            (each for each in self._changeset.replacements if each.path in chosen),
-            key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts)),
-        )
-        swap = FileSwap(self._folder, self._files)
-        outcomes = {each.path: swap.place(each) for each in order}
-        published = [each for each in order if outcomes[each.path] is FileOutcome.PUBLISHED]
-        for each in published:
-            if hash_contents(self._read_back(each.path)) != each.new_hash:
-                outcomes[each.path] = FileOutcome.CHANGED_AFTERWARDS
-        edited = [
-            each
-            for each in order
-            if outcomes[each.path] is FileOutcome.EDITED_TWICE
-            or (each in published and hash_contents(self._files.read_old(each)) != each.old_hash)
-        ]
-        left = chosen - {each.path for each in published} - {each.path for each in edited}
-        done = chosen - left
-        refusal = self._commit(done - {each.path for each in edited})
-        if refusal:
-            taken_back = {each.path for each in order if each.path in done and swap.take_back(each)}
-            outcomes |= dict.fromkeys(taken_back, FileOutcome.TAKEN_BACK)
-            done, left = done - taken_back, left | taken_back
-        self._changeset = self._changeset.with_status(ReplacementStatus.STAGED, left)
-        self._changeset = self._changeset.with_status(ReplacementStatus.PUBLISHED, done)
-        self._files.save(self._changeset)
-        own = self._root / OWN_FOLDER / DREAMS_FOLDER / self._changeset.id
-        rescued = tuple(own / self._files.exchange_file(each).name for each in edited)
-        result = PublicationResult(id=self._changeset.id, outcomes=outcomes, rescued=rescued, refusal=refusal)
-        return result, self._changeset
+def _replace_view(files: ChangesetFolder) -> str:
+    """Remove what shows the changeset, show what is still staged, and return the name of that.
 
-    def _read_back(self, path: PurePosixPath) -> bytes | None:
-        try:
-            return self._folder.read_file(path)
-        except OSError:  # somebody has put something else in its place
-            return b""
+    That is a branch where the memory folder is in a git repository, else a copy beside it.
+    """
+    root = files.root
+    if files.changeset.view is not None:
+        _remove_view(root, files.changeset)
+    shown = [each for each in files.read_versions(ReplacementStatus.STAGED) if each.path.parts[0] != OWN_FOLDER]
+    repository = GitRepository.find(root, [each.path for each in shown]) if shown else None
+    view = None if not shown else ProposalView.FOLDER if repository is None else ProposalView.BRANCH
+    changeset = files.changeset.model_copy(update={"view": view})
+    name = _name_view(root, changeset)
+    if view is ProposalView.FOLDER and Path(name).exists():
+        raise Conflict(f"{name!r} is there already; move it away to see the proposal there")
+    files.save(changeset)  # first: a view that a crash has cut off is removed with its proposal
+    if repository is not None:
+        repository.show_on_branch(name, shown, changeset.title)
+    elif view is ProposalView.FOLDER:
+        _copy_folder(root, Path(name), shown)
+    return name
 
-    def _commit(self, paths: set[PurePosixPath]) -> str:
-        """Commit what was published, in a git repository; return why that is refused, empty if it is not."""
-        wanted = sorted(path for path in paths if path.parts[0] != OWN_FOLDER)
-        if self._repository is None or not wanted:
-            return ""
-        each = self._changeset
-        try:
-            commit = self._repository.commit(wanted, each.id, each.title, each.undoes)
-        except Conflict as error:
-            return error.message
-        self._changeset = each.model_copy(update={"commit": commit})
-        return ""
+
+def _copy_folder(root: Path, copy: Path, shown: Sequence[FileVersions]) -> None:
+    """Copy the memory files beside the folder, with the proposed contents."""
+    part = copy.with_name(f"{copy.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(mode=root.stat().st_mode & 0o777)
+    contents: dict[PurePosixPath, tuple[bytes | None, int]] = {
+        file.path: (file.document.data, 0o644) for file in read_folder(root).files
+    }
+    contents |= {each.path: (each.new, each.mode) for each in shown}
+    with open_anchored(part) as top:
+        for path, (data, mode) in contents.items():
+            if data is not None:
+                with top.open_folder(path.parent, make_mode=top.status.st_mode & 0o777) as parent:
+                    parent.file(path.name).create(data, mode)
+    part.rename(copy)
+
+
+def _remove_view(root: Path, changeset: Changeset) -> None:
+    name = _name_view(root, changeset)
+    if changeset.view is ProposalView.BRANCH:
+        GitRepository(root).remove_branch(name)
+        return
+    for each in (name, f"{name}.part"):
+        shutil.rmtree(each, ignore_errors=True)

@@ -20,6 +20,7 @@ from circadia.sleeptime.markdown.edits import (
     EntryAddition,
     EntryRemoval,
     EntryReplacement,
+    RetiredEntry,
     apply_edits,
     retired_entry,
 )
@@ -74,14 +75,6 @@ class FolderFinding:
     path: PurePosixPath
     line: int | None = None
     message: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetiredEntry:
-    path: PurePosixPath
-    """The file in which it stood."""
-    text: bytes
-    """What its file below `.circadia/retired/` gets at its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,9 +147,7 @@ class _UpkeepRun:
         for problem in self._folder.problems:
             self._report(problem.path, None, problem.reason)
         for path in sorted({*self._files, *self._contents}):
-            document = self._read(path)
-            if document is not None:
-                self._check_file(path, document)
+            self._check_file(path, self._read(path))
         self._report_repeated()
         if not self._check_index():  # what is open at its end may go with its end
             self._check_sizes()
@@ -175,17 +166,12 @@ class _UpkeepRun:
         else:
             self._omitted += 1
 
-    def _read(self, path: PurePosixPath) -> Document | None:
-        """Return a file as it will be; none, with a finding, if it has changed since the folder was read."""
+    def _read(self, path: PurePosixPath) -> Document:
+        """Return a file as it will be."""
         file = self._files.get(path)
-        is_writable = file is None or file.is_writable
         if path in self._contents:
-            return parse_entries(self._contents[path], is_writable=is_writable)
-        try:
-            return file.read_document() if file else None
-        except CircadiaError as error:
-            self._report(path, None, error.message)
-            return None
+            return parse_entries(self._contents[path], is_writable=file is None or file.document.is_writable)
+        return self._files[path].document
 
     def _edit(self, path: PurePosixPath, document: Document, edits: Sequence[Edit]) -> bool:
         """Change a file; return whether it was possible, else with a finding."""
@@ -225,8 +211,8 @@ class _UpkeepRun:
         if edits and self._edit(path, document, edits):
             for edit in edits:
                 why, instead = removals[edit.entry]
-                text = retired_entry(document, edit.entry, path=path, why=why, instead=instead, day=self._day)
-                self._retired.append(RetiredEntry(path=path, text=text))
+                kept = retired_entry(document, edit.entry, path=path, why=why, instead=instead, day=self._day)
+                self._retired.append(kept)
 
     def _read_links(self, path: PurePosixPath, entry: MarkdownBlock, links: set[str]) -> tuple[str, bool]:
         """Add the files to which an entry links; return a dead target, and whether the line is there for more."""
@@ -271,9 +257,9 @@ class _UpkeepRun:
             message = f"the folder has {len(paths)} files, more than {self._limits.topic_files}; merge some"
             self._report(paths[0], None, message)
         index = self._index
-        document = self._read(index) if index is not None else None
-        if index is None or document is None:
+        if index is None:
             return True
+        document = self._read(index)
         missing = list(self._find_missing(index, paths))
         lines = list(self._lines_of(index, document))
         lists_files = self._lists_files([index, *(path for path in paths if is_part_of(path, index))])
@@ -281,7 +267,7 @@ class _UpkeepRun:
         named = [path for path in missing if path in self._described and path not in self._files]
         if lists_files and len(missing) <= self._limits.topic_files:
             named = missing
-        edits += [addition for path in named for addition in self._index_lines(index, path, lines)]
+        edits += [self._index_line(index, path, lines) for path in named]
         if edits and not self._edit(index, document, edits):
             return False
         for path in named:
@@ -309,10 +295,8 @@ class _UpkeepRun:
         lines = others = 0
         for path in parts:
             document = self._read(path)
-            if document is not None:
-                all_lines = list(find_index_lines(path, document))
-                lines += len(list(self._lines_of(path, document)))
-                others += len(document.entries) - len(all_lines)
+            lines += len(list(self._lines_of(path, document)))
+            others += len(document.entries) - len(list(find_index_lines(path, document)))
         return lines >= others
 
     def _find_missing(self, index: PurePosixPath, paths: Sequence[PurePosixPath]) -> Iterator[PurePosixPath]:
@@ -328,17 +312,13 @@ class _UpkeepRun:
                 reached.add(name := ahead.pop())
                 ahead += self._links.get(name, set()) - reached
 
-    def _index_lines(
-        self, index: PurePosixPath, path: PurePosixPath, lines: Sequence[IndexLine]
-    ) -> Iterator[EntryAddition]:
-        """Yield the line for a file, in the section of the last line for a file of its kind."""
-        document = self._read(path)
-        if document is not None:
-            kind = self._kind_of(path)
-            like = next((line for line in reversed(lines) if self._kind_of(line.target) == kind), None)
-            like = like or (lines[-1] if lines else None)
-            text = render_index_line(path, document, index=index, like=like, description=self._described.get(path, ""))
-            yield EntryAddition(text=text, headings=like.entry.headings if like else None)
+    def _index_line(self, index: PurePosixPath, path: PurePosixPath, lines: Sequence[IndexLine]) -> EntryAddition:
+        """Return the line for a file, in the section of the last line for a file of its kind."""
+        kind, description = self._kind_of(path), self._described.get(path, "")
+        like = next((line for line in reversed(lines) if self._kind_of(line.target) == kind), None)
+        like = like or (lines[-1] if lines else None)
+        text = render_index_line(path, self._read(path), index=index, like=like, description=description)
+        return EntryAddition(text=text, headings=like.entry.headings if like else None)
 
     def _kind_of(self, path: PurePosixPath) -> MemoryKind | None:
         file = self._files.get(path)
@@ -346,24 +326,20 @@ class _UpkeepRun:
 
     def _check_sizes(self) -> None:
         limits, index = self._limits, self._index
-        part = self._shorten(index, limits.index_lines, limits.index_bytes) if index is not None else None
-        while part is not None:
-            part = self._shorten(part, MAX_FILE_BYTES, limits.topic_bytes)
-        for path in sorted({*self._files, *self._contents} - {index}):
-            if DAY_NAME.match(path.name):
-                continue
-            part = path if self._size(path) > limits.topic_bytes else None
+        topics = sorted({*self._files, *self._contents} - {index})
+        long = [
+            path for path in topics if not DAY_NAME.match(path.name) and len(self._read(path).data) > limits.topic_bytes
+        ]
+        if index is not None and (part := self._shorten(index, limits.index_lines, limits.index_bytes)):
+            long = [part, *(path for path in long if path != part)]
+        for path in long:
+            part = path
             while part is not None:
                 part = self._shorten(part, MAX_FILE_BYTES, limits.topic_bytes)
-
-    def _size(self, path: PurePosixPath) -> int:
-        return len(self._contents[path]) if path in self._contents else self._files[path].size
 
     def _shorten(self, path: PurePosixPath, max_lines: int, max_bytes: int) -> PurePosixPath | None:
         """Move the end of a file that is too long to its next part; return that, none if nothing was moved."""
         document = self._read(path)
-        if document is None:
-            return None
         try:
             split = split_file(path, document, max_lines=max_lines, max_bytes=max_bytes)
             if split is None:
@@ -387,13 +363,12 @@ class _UpkeepRun:
     def _place_tail(self, path: PurePosixPath, document: Document, split: SplitFile) -> tuple[PurePosixPath, bytes]:
         """Return the file for overflow and its bytes: the part linked so far if it may be changed, else a new one."""
         for linked, _text in split.links[-1:]:
-            part = self._read(linked)
-            with suppress(Conflict):
-                if part is not None:
-                    return linked, append_part(part, split.tail)
+            if linked in self._files or linked in self._contents:
+                with suppress(Conflict):
+                    return linked, append_part(self._read(linked), split.tail)
         fresh = next(part for number in count(2) if not self._has(part := part_name(path, number)))
         front = document.data[: document.body_start].removeprefix(BOM)
-        topics = [read for file in self._folder.topics if file.path != path and (read := self._read(file.path))]
+        topics = [self._read(file.path) for file in self._folder.topics if file.path != path]
         if topics and not front:
             described = f"More of {path.name}"
             front = render_front_matter(topics, name=fresh.stem, description=described, kind=MemoryKind.REFERENCE)
