@@ -317,7 +317,7 @@ async def test_times_may_be_datetimes(service: Service, client: Client) -> None:
     day = datetime(2026, 1, 31, 12, tzinfo=UTC)
     assert await client.usage(since=day) == await client.usage(since="2026-01-31T12:00:00+00:00")
     await client.create_bank("team")
-    assert (await client.forget_episodes("team", since=day, until=day)).deleted == 0
+    assert (await client.forget_episodes("team", since=day, until=day)).episodes == 0
 
 
 @pytest.mark.spec("SHIP-15")

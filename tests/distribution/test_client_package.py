@@ -42,8 +42,8 @@ def test_it_has_no_module_of_the_server_and_needs_few_packages(wheel: Path) -> N
         metadata = next(name for name in names if name.endswith("METADATA"))
         lines = Parser().parsestr(archive.read(metadata).decode()).get_all("Requires-Dist") or []
     folders = {name.split("/")[1] for name in names if name.count("/") > 1}
-    assert folders == {"client", "licenses", "records", "schemas"}
-    assert {Requirement(line).name for line in lines} == {"aiohttp", "cronsim", "pydantic", "tzdata"}
+    assert folders == {"client", "licenses", "records", "schemas", "wake"}
+    assert {Requirement(line).name for line in lines} == {"aiohttp", "cronsim", "orjson", "pydantic", "tzdata"}
     assert wheel.stat().st_size < 200_000
     assert {"circadia_client/py.typed", "circadia_client/client/webhooks.py"} <= set(names)
 

@@ -96,4 +96,4 @@ async def test_the_first_calls_of_a_server_keep_no_other_call_waiting(tmp_path: 
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         headers = {**server.admin, "accept": "application/json, text/event-stream"}
         async with aiohttp.ClientSession(headers=headers) as http, http.post(f"{server.url}/mcp", json=body) as answer:
-            assert "wait_for_messages" in await answer.text()
+            assert "set_sleeping" in await answer.text()

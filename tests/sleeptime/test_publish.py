@@ -162,8 +162,10 @@ async def test_a_note_may_be_retired_and_stood_for_by_notes_of_the_same_publicat
 @pytest.mark.spec("SLEEP-32")
 async def test_a_note_that_an_undo_brings_back_is_found_though_the_index_was_loaded_without_it(stand: Stand) -> None:
     sources = await stand.said("I have a flat.", "My flat is small.")
-    maker, cleaner = await stand.begun("p0"), await stand.begun("p1")
+    maker = await stand.begun("p0")
     await stand.publish(maker, stand.note("n1", sources, text="Ann lives in Porto."))
+    await stand.ended(maker)
+    cleaner = await stand.begun("p1")
     await stand.publish(cleaner, stand.change(ChangeKind.RETIRE_NOTE, "n1", why="no longer"))
 
     async def found() -> list[str]:

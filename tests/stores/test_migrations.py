@@ -13,6 +13,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
 
 from circadia.errors import StartError
@@ -20,8 +21,8 @@ from circadia.ids import AgentId, BankId
 from circadia.records.call import AgentSpend
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.memory_tables import metadata
-from circadia.stores.sql.revisions import newest_revision
-from circadia.stores.sql.upgrade import MIGRATIONS
+from circadia.stores.sql.revisions import list_revisions, newest_revision
+from circadia.stores.sql.upgrade import MIGRATIONS, build_config
 from circadia.stores.sql_store import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
@@ -162,6 +163,14 @@ async def test_calls_of_an_older_database_and_their_old_daily_rows_are_in_the_re
 async def test_processes_that_start_together_make_the_tables_once(empty_postgres_url: str) -> None:
     processes = [await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, empty_postgres_url) for _ in range(3)]
     assert [await process.wait() for process in processes] == [0, 0, 0]
+
+
+def test_the_revisions_that_are_read_without_alembic_are_its_own() -> None:
+    scripts = reversed(list(ScriptDirectory.from_config(build_config()).walk_revisions()))
+    assert [(each.number, each.name, each.works_with) for each in list_revisions()] == [
+        (script.revision, script.doc, getattr(script.module, "works_with", script.revision)) for script in scripts
+    ]
+    assert newest_revision() == list_revisions()[-1].number
 
 
 def test_revisions_are_numbered_without_a_gap() -> None:

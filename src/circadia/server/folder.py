@@ -20,21 +20,25 @@ def lock_folder(folder: Path) -> Generator[None]:
     """Create the folder and lock it while this process lives. Raises StartError if it is taken or not writable."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        itself = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise StartError(
             f"cannot write to the data folder {str(folder)!r}: {error.strerror}; name another with --data"
         ) from error
     try:
-        _lock_file(handle, folder)
+        _lock_file(handle, itself, folder)
         yield
     finally:
         os.close(handle)
+        os.close(itself)
 
 
-def _lock_file(handle: int, folder: Path) -> None:
+def _lock_file(handle: int, itself: int, folder: Path) -> None:
+    """Lock the file, which names the process, and the folder, where somebody may remove the file."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for each in (handle, itself):
+            fcntl.flock(each, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
         raise StartError(

@@ -58,6 +58,6 @@ def _read_file(path: Path) -> Revision:
         for target in statement.targets
         if isinstance(target, ast.Name)
     }
-    number = str(values["revision"])
+    number = path.name.partition("_")[0]
     name = (ast.get_docstring(module) or "").partition("\n")[0]
     return Revision(number=number, name=name, works_with=str(values.get("works_with", number)))
