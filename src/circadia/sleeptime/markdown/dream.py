@@ -290,11 +290,10 @@ class Dream:
         elif run is not None and mode is not DreamMode.DRY_RUN:
             await self._refuse(bank, run, plan.left_out)
         contents, upkeep = await self._add_upkeep(snapshot, plan, files)
-        findings = [f"{each.path}{f':{each.line}' if each.line else ''}: {each.message}" for each in upkeep.findings]
         report = DreamReport(
             id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
             retired=plan.retired + len(upkeep.retired), left_out=[*refused, *_describe_left_out(changes, plan)],
-            findings=findings,
+            findings=list(map(str, upkeep.findings)),
             files=[path for path in contents if path.parts[0] != OWN_FOLDER],
         )  # fmt: skip
         if not contents:

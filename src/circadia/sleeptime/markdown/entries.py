@@ -195,7 +195,8 @@ def _join_parts(data: bytes, blocks: Iterable[MarkdownBlock]) -> list[MarkdownBl
     for block in blocks:
         above = joined[-1] if joined and joined[-1].is_entry and block.is_entry else None
         is_step = _STEP.match(data, block.start) is not None and block.kind == BlockKind.ITEM
-        has_steps = is_step and above is not None and (has_steps or _introduces(above))
+        is_introduction = above is not None and above.kind == BlockKind.PARAGRAPH and above.text.endswith(":")
+        has_steps = is_step and above is not None and (has_steps or is_introduction)
         if (
             above is not None
             and above.text
@@ -206,10 +207,6 @@ def _join_parts(data: bytes, blocks: Iterable[MarkdownBlock]) -> list[MarkdownBl
         else:
             joined.append(block)
     return joined
-
-
-def _introduces(block: MarkdownBlock) -> bool:
-    return block.kind == BlockKind.PARAGRAPH and block.text.endswith(":")
 
 
 class _BlockReader:
