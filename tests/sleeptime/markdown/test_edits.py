@@ -234,7 +234,7 @@ def test_a_retired_entry_says_why_it_went_and_what_takes_its_place_and_keeps_its
 
 def test_below_a_shorter_text_of_several_lines_and_a_removed_entry_the_blank_line_stays() -> None:
     """The lines that the replacement no longer has counted as blank ones, and the heading moved up to the list."""
-    document = parse_entries(b"- one\n  more\n- two\n\n# Next\n")
+    document = parse_entries(b"- one\n  more\n  again\n- two\n\n# Next\n")
     one, two = document.entries
     edits = [EntryReplacement(entry=one, text="new"), EntryRemoval(entry=two)]
     assert apply_edits(document, edits) == b"- new\n\n# Next\n"
