@@ -32,7 +32,7 @@ from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER
 from circadia.sleeptime.markdown.changeset import FileVersions
 from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, append_to_diary, count_nouns
-from circadia.sleeptime.markdown.dream_state import failure_changes, load_state, save_state
+from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, take_snapshot
 from circadia.sleeptime.markdown.folder_edits import FolderConsolidation, OpenFolder
@@ -113,7 +113,8 @@ class Dream:
             if waiting is not None and waiting.status in _UNFINISHED:
                 report = replace(report, detail=report.detail or f"some of it waits: {waiting.detail}")
                 if waiting.status is not PassStatus.PARTIAL and not report.added + report.replaced + report.retired:
-                    changes = failure_changes(state, waiting.detail, self._clock.now())
+                    failed_at = self._clock.now()
+                    changes = {"failures": state.failures + 1, "failed_at": failed_at, "trouble": waiting.detail}
                     if report.state is DreamOutcome.UNCHANGED:
                         report = replace(report, state=DreamOutcome.FAILED, detail=waiting.detail)
             if mode is not DreamMode.DRY_RUN:
