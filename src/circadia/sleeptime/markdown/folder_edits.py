@@ -27,7 +27,7 @@ from circadia.sleeptime.markdown.anchored_folder import check_path
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.entries import label_of, without_comments
 from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
-from circadia.sleeptime.markdown.memory_folder import DAY_NAME, comparable_path
+from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MemoryFile, comparable_path
 from circadia.sleeptime.operations.consolidate import ANSWER_TOKENS, Consolidate, fetch_sources
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
@@ -90,8 +90,9 @@ class FolderSheet:
         self._notes = {note.text: note for note in notes}
         self._entries: dict[str, FolderEntry] = {}
         self._shown = self._choose(notes, said)
-        for path in snapshot.documents:
-            self._add_file(path)
+        for file in snapshot.folder.files:
+            if not file.is_log:
+                self._add_file(file)
         logs = ", ".join(str(file.path) for file in snapshot.folder.files if file.is_log)
         if logs:
             self.lines.add_heading("Logs of single days, which are sources")
@@ -116,13 +117,11 @@ class FolderSheet:
             return None
         return {note.text for note in RelatedIndex(notes).find_nearest(said, NEAREST)}
 
-    def _add_file(self, path: PurePosixPath) -> None:
-        snapshot, folder = self._snapshot, self._snapshot.folder
-        document = snapshot.documents[path]
-        if path in {file.path for file in folder.files if file.is_log}:
-            return
-        is_index = folder.index is not None and path == folder.index.path
-        marks = ["index"] * is_index + ["always read"] * folder.is_loaded(path) + ["pinned"] * document.is_pinned
+    def _add_file(self, file: MemoryFile) -> None:
+        snapshot, path, document = self._snapshot, file.path, file.document
+        is_loaded = snapshot.folder.is_loaded(path)
+        is_index = file is snapshot.folder.index
+        marks = ["index"] * is_index + ["always read"] * is_loaded + ["pinned"] * document.is_pinned
         named = f" ({', '.join(marks)})" if marks else ""
         self.lines.add_heading(f"File {path}{named}")
         if (description := snapshot.descriptions.get(path)) is not None:

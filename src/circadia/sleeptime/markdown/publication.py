@@ -4,10 +4,7 @@ A crash at any instant leaves each file old or new, and `recover` finishes the r
 the dream read it is left alone. Call all of this with the folder's lock held.
 """
 
-import errno
-import os
 import shutil
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -130,11 +127,7 @@ def _describe(folder: AnchoredFolder, file: FileVersions, number: int) -> FileRe
 def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
     """Return the permissions of a file, or those that the folder's own suggest for a new one."""
     with suppress(FileNotFoundError), folder.open_parent(path) as (_, file):
-        status = file.read_status()
-        if status is not None:
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-            return status.st_mode & 0o777
+        return file.read_start(0)[1].st_mode & 0o777
     return folder.status.st_mode & 0o666
 
 
