@@ -39,7 +39,7 @@ from circadia.sleeptime.markdown.folder_edits import FolderConsolidation, OpenFo
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner, places_of, text_of
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.sessions import SessionCounts, SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, SessionScan
 from circadia.sleeptime.markdown.splitting import whole_name
 from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
 from circadia.sleeptime.proposals.operation import Operation
@@ -95,7 +95,7 @@ class Dream:
                 state = state.model_copy(update={"bank": bank.id, "read": {}})
             if waiting is not None and mode is DreamMode.PROPOSE:
                 raise Conflict(f"the changes of {waiting.id} wait for you: accept or refuse them first")
-            taken = SessionCounts()
+            taken = SessionScan()
             if waiting is None:
                 await self._bank.take_in_entries(bank, snapshot.all_entries)
                 taken = await intake.take_in(self._bank, bank, state)
@@ -120,7 +120,7 @@ class Dream:
             if mode is not DreamMode.DRY_RUN:
                 save_state(self._root, state, **{**taken.marks, **changes})
             cost = NO_COST if waiting is None else await self._cost_of(waiting)
-            return self._note(replace(report, sessions=taken.sessions, turns=taken.turns, cost=cost))
+            return self._note(replace(report, sessions=len(taken.new), turns=taken.turns, cost=cost))
 
     def _note(self, report: DreamReport) -> DreamReport:
         if report.state is not DreamOutcome.UNCHANGED or report.left_out:
