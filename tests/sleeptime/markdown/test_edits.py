@@ -230,3 +230,11 @@ def test_a_retired_entry_says_why_it_went_and_what_takes_its_place_and_keeps_its
         b"## 2026-11-27, notes/ports.md line 2\n\nSection: Ports\n\nWhy: a newer message contradicts it\n\n"
         b"Instead: session 1f3c, line 120, 2026-11-20\n\n- The port is 8080 \xff.\r\n  - since May\n\n"
     )
+
+
+def test_below_a_shorter_text_of_several_lines_and_a_removed_entry_the_blank_line_stays() -> None:
+    """The lines that the replacement no longer has counted as blank ones, and the heading moved up to the list."""
+    document = parse_entries(b"- one\n  more\n  again\n- two\n\n# Next\n")
+    one, two = document.entries
+    edits = [EntryReplacement(entry=one, text="new"), EntryRemoval(entry=two)]
+    assert apply_edits(document, edits) == b"- new\n\n# Next\n"

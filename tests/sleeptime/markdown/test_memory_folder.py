@@ -24,7 +24,7 @@ def paths(folder: MemoryFolder) -> list[str]:
 
 
 def problems(folder: MemoryFolder) -> dict[str, str]:
-    return {str(problem.path): problem.reason for problem in folder.problems}
+    return {str(problem.path): problem.message for problem in folder.problems}
 
 
 def write(root: Path, **files: str | bytes) -> Path:

@@ -38,16 +38,13 @@ def check_path(path: PurePosixPath) -> None:
     """Raise InvalidRequest unless the path names a Markdown file of the folder, or of its retired entries."""
     retired = path.is_relative_to(RETIRED_FOLDER)
     names = path.relative_to(RETIRED_FOLDER).parts if retired else path.parts
-    usable = not path.is_absolute() and names and path.suffix.lower() == ".md" and _is_utf8(str(path))
+    is_utf8 = str(path).encode("utf-8", "replace").decode("utf-8") == str(path)
+    usable = not path.is_absolute() and names and path.suffix.lower() == ".md" and is_utf8
     if not usable or any(name.startswith(".") or "\0" in name for name in names):
         raise InvalidRequest(
             f"{str(path)!r} is no path of a Markdown file inside the folder; give a relative path that ends in .md, "
             "in UTF-8, without `..` and without a name that starts with a dot"
         )
-
-
-def _is_utf8(text: str) -> bool:
-    return text.encode("utf-8", "replace").decode("utf-8") == text
 
 
 def fold_name(name: str) -> str:
@@ -90,6 +87,9 @@ class FileLocation:
         with suppress(FileNotFoundError):
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         return None
+
+    def is_writable(self) -> bool:
+        return os.access(self.name, os.W_OK, dir_fd=self.folder, effective_ids=True)
 
     def refuse_symlink(self) -> None:
         """Raise OSError if this is a symlink, for what opens the file by its path."""

@@ -32,14 +32,14 @@ from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER
 from circadia.sleeptime.markdown.changeset import FileVersions
 from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, append_to_diary, count_nouns
-from circadia.sleeptime.markdown.dream_state import failure_changes, load_state, save_state
+from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, take_snapshot
 from circadia.sleeptime.markdown.folder_edits import FolderConsolidation, OpenFolder
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner, places_of, text_of
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.sessions import SessionCounts, SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, SessionScan
 from circadia.sleeptime.markdown.splitting import whole_name
 from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
 from circadia.sleeptime.proposals.operation import Operation
@@ -95,7 +95,7 @@ class Dream:
                 state = state.model_copy(update={"bank": bank.id, "read": {}})
             if waiting is not None and mode is DreamMode.PROPOSE:
                 raise Conflict(f"the changes of {waiting.id} wait for you: accept or refuse them first")
-            taken = SessionCounts()
+            taken = SessionScan()
             if waiting is None:
                 await self._bank.take_in_entries(bank, snapshot.all_entries)
                 taken = await intake.take_in(self._bank, bank, state)
@@ -113,13 +113,14 @@ class Dream:
             if waiting is not None and waiting.status in _UNFINISHED:
                 report = replace(report, detail=report.detail or f"some of it waits: {waiting.detail}")
                 if waiting.status is not PassStatus.PARTIAL and not report.added + report.replaced + report.retired:
-                    changes = failure_changes(state, waiting.detail, self._clock.now())
+                    failed_at = self._clock.now()
+                    changes = {"failures": state.failures + 1, "failed_at": failed_at, "trouble": waiting.detail}
                     if report.state is DreamOutcome.UNCHANGED:
                         report = replace(report, state=DreamOutcome.FAILED, detail=waiting.detail)
             if mode is not DreamMode.DRY_RUN:
                 save_state(self._root, state, **{**taken.marks, **changes})
             cost = NO_COST if waiting is None else await self._cost_of(waiting)
-            return self._note(replace(report, sessions=taken.sessions, turns=taken.turns, cost=cost))
+            return self._note(replace(report, sessions=len(taken.new), turns=taken.turns, cost=cost))
 
     def _note(self, report: DreamReport) -> DreamReport:
         if report.state is not DreamOutcome.UNCHANGED or report.left_out:
@@ -290,11 +291,10 @@ class Dream:
         elif run is not None and mode is not DreamMode.DRY_RUN:
             await self._refuse(bank, run, plan.left_out)
         contents, upkeep = await self._add_upkeep(snapshot, plan, files)
-        findings = [f"{each.path}{f':{each.line}' if each.line else ''}: {each.message}" for each in upkeep.findings]
         report = DreamReport(
             id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
             retired=plan.retired + len(upkeep.retired), left_out=[*refused, *_describe_left_out(changes, plan)],
-            findings=findings,
+            findings=list(map(str, upkeep.findings)),
             files=[path for path in contents if path.parts[0] != OWN_FOLDER],
         )  # fmt: skip
         if not contents:

@@ -1,6 +1,5 @@
 """What a folder remembers of its dreams, in `.circadia/dream.json`, and whether the next one may begin (DREAM-01)."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
@@ -103,11 +102,6 @@ def save_state(root: Path, state: DreamState, **changes: object) -> DreamState:
         with open_anchored(root) as folder, open_own_folder(folder) as own:
             own.write_atomically(STATE_FILE, changed.model_dump_json(indent=1).encode())
     return changed
-
-
-def failure_changes(state: DreamState, why: str, now: datetime) -> Mapping[str, object]:
-    """Return the changes of the state after a failed dream."""
-    return {"failures": state.failures + 1, "failed_at": now, "trouble": why}
 
 
 def _count_sessions(state: DreamState) -> str:

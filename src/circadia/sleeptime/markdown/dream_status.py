@@ -78,7 +78,7 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
     used = None if model is None else estimate_usage(model, intake.estimate_tokens(scan, state))
     price = None if model is None or used is None else model.price(used)
     upkeep = propose_upkeep(snapshot.folder, day=now.date())
-    findings = [f"{each.path}: {each.message}" for each in upkeep.findings]
+    findings = list(map(str, upkeep.findings))
     findings += [
         f"{folder / 'memory'}: the memory of a worktree, which is not read; move what is worth it"
         for folder in scan.worktrees

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -195,13 +195,11 @@ def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryRe
     replacements: list[tuple[MarkdownBlock, bytes | None]] = []
     for entry in document.entries:
         change = by_entry.get(entry)
-        raw = document.raw(entry)
-        if isinstance(change, EntryReplacement):
-            raw = _render_replacement(document, change)
-        if change is None or isinstance(change, EntryReplacement):
+        raw = _render_replacement(document, change) if isinstance(change, EntryReplacement) else document.raw(entry)
+        if not isinstance(change, EntryRemoval):
             wanted.append((raw, entry.is_pinned))
         if change is not None:
-            replacements.append((entry, raw if isinstance(change, EntryReplacement) else None))
+            replacements.append((entry, None if isinstance(change, EntryRemoval) else raw))
     for separator in (b"", document.line_end):
         changed = parse_entries(_splice_lines(document, replacements, separator))
         if _reads_as(changed, wanted, document):
@@ -222,57 +220,51 @@ def _splice_lines(
 ) -> bytes:
     """Return the file with entries replaced, or removed (None) with `separator` where no blank line is left."""
     bom = BOM if document.data.startswith(BOM) else b""
-    lines: list[bytes | None] = [*document.data[len(bom) :].splitlines(keepends=True)]
-    removed = [False] * len(lines)
+    lines = document.data[len(bom) :].splitlines(keepends=True)
+    text, *others = _kept_runs(document, lines, replacements)
+    for number, below in enumerate(others, 1):
+        if number == len(others) or not all(map(_is_blank, below)):  # blank lines between removed ones go with them
+            text = _join_runs(text, below, separator)
+    if others and text and not others[-1] and not _has_line_end(document.data):
+        text[-1] = text[-1].rstrip(_LINE_ENDS)
+    return bom + b"".join(text)
+
+
+def _kept_runs(
+    document: Document, lines: Sequence[bytes], replacements: Sequence[tuple[MarkdownBlock, bytes | None]]
+) -> list[list[bytes]]:
+    """Return the lines that stay, in runs between those that go."""
+    runs: list[list[bytes]] = [[]]
+    at = 0
     for entry, raw in replacements:
-        first, last = entry.line - 1, entry.line - 1 + len(document.raw(entry).splitlines())
-        if raw is not None:
-            lines[first:last] = [raw, *[b""] * (last - first - 1)]
+        runs[-1] += lines[at : entry.line - 1]
+        at = entry.line - 1 + len(document.raw(entry).splitlines())
+        if raw is None:
+            runs.append([])
         else:
-            removed[first:last] = [True] * (last - first)
-    for first, last in _removed_runs(lines, removed):
-        _remove_run(lines, first, last, separator)
-    return bom + b"".join(line for line in lines if line is not None)
+            runs[-1].append(raw)
+    runs[-1] += lines[at:]
+    return runs
 
 
-def _removed_runs(lines: Sequence[bytes | None], removed: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Yield the spans of removed lines; blank lines between removed ones belong to the span."""
-    first = last = -1
-    for number, is_removed in enumerate(removed):
-        if is_removed:
-            first, last = (number if first < 0 else first), number + 1
-        elif first >= 0 and not _is_blank(lines[number]):
-            yield first, last
-            first = -1
-    if first >= 0:
-        yield first, last
+def _join_runs(above: list[bytes], below: list[bytes], separator: bytes) -> list[bytes]:
+    """Join what stood around removed lines, with the longer run of blank lines; at an end of the file, the outer."""
+    over = sum(1 for _ in takewhile(_is_blank, reversed(above)))
+    under = sum(1 for _ in takewhile(_is_blank, below))
+    begins, ends = over == len(above), under == len(below)
+    if not (over or under or begins or ends):
+        return [*above, separator, *below]
+    if not ends and (begins or over > under):
+        return [*above, *below[under:]]
+    return [*above[: len(above) - over], *below]
 
 
-def _remove_run(lines: list[bytes | None], first: int, last: int, separator: bytes) -> None:
-    """Remove lines with the shorter run of blank lines beside them; at an end of the file, with those inside."""
-    before, after = first, last
-    while before and _is_blank(lines[before - 1]):
-        before -= 1
-    while after < len(lines) and _is_blank(lines[after]):
-        after += 1
-    begins, ends = before == 0, after == len(lines)
-    joins = (before, after) == (first, last) and not (begins or ends)
-    unterminated = last == len(lines) and not _has_line_end(lines[last - 1])
-    if not ends and (begins or first - before > after - last):
-        before = first
-    else:
-        after = last
-    lines[before:after] = [separator if joins else None, *[None] * (after - before - 1)]
-    if unterminated and before and (line := lines[before - 1]) is not None:
-        lines[before - 1] = line.rstrip(_LINE_ENDS)
+def _is_blank(line: bytes) -> bool:
+    return not line.strip()
 
 
-def _is_blank(line: bytes | None) -> bool:
-    return line is not None and not line.strip()
-
-
-def _has_line_end(line: bytes | None) -> bool:
-    return line is not None and line.endswith((b"\n", b"\r"))
+def _has_line_end(line: bytes) -> bool:
+    return line.endswith((b"\n", b"\r"))
 
 
 def _reads_as(changed: Document, wanted: Sequence[_Wanted], original: Document) -> bool:

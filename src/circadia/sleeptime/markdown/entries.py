@@ -131,12 +131,6 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     )
 
 
-def read_front_matter(data: bytes) -> Mapping[str, str]:
-    """Return the scalars of a file's front matter, and those below `metadata`; empty without one."""
-    lines = data.removeprefix(BOM).splitlines(keepends=True) if data[:10].removeprefix(BOM).startswith(_FENCE) else []
-    return _scalars(_front_matter_node(b"".join(lines[: _count_front_matter_lines(lines)])))
-
-
 def _find_description(node: object, front: bytes, start: int) -> MarkdownBlock | None:
     """Return the description in front matter that begins at this offset, with the lines that it takes."""
     for key, value in _fields(node):
@@ -172,7 +166,7 @@ def render_front_matter(like: Sequence[Document], *, name: str, description: str
 def render_scalar(text: str) -> str:
     """Return a text on one line as a value in front matter: plain where YAML reads it so, else in quotes."""
     line = " ".join(text.split())
-    is_plain = read_front_matter(f"---\na: {line}\n---\n".encode("utf-8", "replace")).get("a") == line
+    is_plain = _scalars(_front_matter_node(f"a: {line}".encode("utf-8", "replace"))).get("a") == line
     return line if is_plain else json.dumps(line, ensure_ascii=False)
 
 
@@ -195,7 +189,8 @@ def _join_parts(data: bytes, blocks: Iterable[MarkdownBlock]) -> list[MarkdownBl
     for block in blocks:
         above = joined[-1] if joined and joined[-1].is_entry and block.is_entry else None
         is_step = _STEP.match(data, block.start) is not None and block.kind == BlockKind.ITEM
-        has_steps = is_step and above is not None and (has_steps or _introduces(above))
+        is_introduction = above is not None and above.kind == BlockKind.PARAGRAPH and above.text.endswith(":")
+        has_steps = is_step and above is not None and (has_steps or is_introduction)
         if (
             above is not None
             and above.text
@@ -206,10 +201,6 @@ def _join_parts(data: bytes, blocks: Iterable[MarkdownBlock]) -> list[MarkdownBl
         else:
             joined.append(block)
     return joined
-
-
-def _introduces(block: MarkdownBlock) -> bool:
-    return block.kind == BlockKind.PARAGRAPH and block.text.endswith(":")
 
 
 class _BlockReader:

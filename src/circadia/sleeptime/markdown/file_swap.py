@@ -5,14 +5,13 @@ check and the swap goes back in place. Each step may be repeated after a crash.
 """
 
 import errno
-import os
 from enum import StrEnum
 from typing import Final
 
 from circadia.sleeptime.markdown.anchored_folder import LEADS_OUT, FileLocation, hash_contents
 from circadia.sleeptime.markdown.changeset import ChangesetFolder, FileReplacement
 
-NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV})
+_NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV})
 
 
 class FileOutcome(StrEnum):
@@ -39,8 +38,10 @@ class FileSwap:
     def place(self, each: FileReplacement) -> FileOutcome:
         """Put one file in place, or find that an earlier run has."""
         staged = self._files.exchange_file(each)
+        make_mode = self._folder.status.st_mode & 0o777 if each.old_hash is None else None
         try:
-            with self._folder.open_parent(each.path) as (parent, file):
+            with self._folder.open_folder(each.path.parent, make_mode=make_mode) as parent:
+                file = parent.file(each.path.name)
                 if each.old_hash is None:
                     outcome = self._make_file(each, staged, file)
                 elif each.new_hash is None:
@@ -52,11 +53,13 @@ class FileSwap:
             if each.new_hash is None and outcome is FileOutcome.PUBLISHED:
                 self._folder.remove_empty_folders(each.path.parent)
         except FileNotFoundError:
-            return FileOutcome.PUBLISHED if self._is_taken_out(each, staged) else FileOutcome.CHANGED_MEANWHILE
+            # An earlier run may have taken the file out, and its empty folder with it.
+            is_taken_out = each.new_hash is None and hash_contents(staged.read_contents()) == each.old_hash
+            return FileOutcome.PUBLISHED if is_taken_out else FileOutcome.CHANGED_MEANWHILE
         except FileExistsError:
             return FileOutcome.CHANGED_MEANWHILE
         except OSError as error:
-            if error.errno in NOT_WRITABLE:
+            if error.errno in _NOT_WRITABLE:
                 return FileOutcome.READ_ONLY
             if error.errno in LEADS_OUT:
                 return FileOutcome.CHANGED_MEANWHILE
@@ -65,28 +68,9 @@ class FileSwap:
 
     def take_back(self, each: FileReplacement) -> bool:
         """Restore a file that was put in place; return False if somebody has changed it since."""
-        staged = self._files.exchange_file(each)
-        try:
-            with self._folder.open_folder(each.path.parent, make_mode=self._folder.status.st_mode & 0o777) as parent:
-                file = parent.file(each.path.name)
-                if hash_contents(file.read_contents()) != each.new_hash:
-                    return False
-                if each.old_hash is None:
-                    file.replace(staged)
-                elif each.new_hash is None:
-                    staged.move_to_free_name(file)
-                else:
-                    staged.exchange(file)
-                parent.flush()
-            if each.old_hash is None:
-                self._folder.remove_empty_folders(each.path.parent)
-        except OSError:
-            return False
-        return True
-
-    def _is_taken_out(self, each: FileReplacement, staged: FileLocation) -> bool:
-        """Return whether an earlier run has taken the file out, and its empty folder with it."""
-        return each.new_hash is None and hash_contents(staged.read_contents()) == each.old_hash
+        old_hash = hash_contents(self._files.exchange_file(each).read_contents())
+        reverse = each.model_copy(update={"old_hash": each.new_hash, "new_hash": old_hash})
+        return self.place(reverse) is FileOutcome.PUBLISHED
 
     def _make_file(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
         if staged.read_status() is not None:
@@ -135,5 +119,4 @@ class FileSwap:
         if hash_contents(file.read_contents()) != each.old_hash:
             return FileOutcome.CHANGED_MEANWHILE
         status = file.read_status()
-        writable = os.access(file.name, os.W_OK, dir_fd=file.folder, effective_ids=True)
-        return None if status and status.st_mode & 0o200 and writable else FileOutcome.READ_ONLY
+        return None if status and status.st_mode & 0o200 and file.is_writable() else FileOutcome.READ_ONLY

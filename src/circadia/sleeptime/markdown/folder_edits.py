@@ -7,7 +7,7 @@ A retirement has the `files` that the entry leaves.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
@@ -27,7 +27,7 @@ from circadia.sleeptime.markdown.anchored_folder import check_path
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.entries import label_of, without_comments
 from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
-from circadia.sleeptime.markdown.memory_folder import DAY_NAME, comparable_path
+from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MemoryFile, comparable_path
 from circadia.sleeptime.operations.consolidate import ANSWER_TOKENS, Consolidate, fetch_sources
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
@@ -90,8 +90,9 @@ class FolderSheet:
         self._notes = {note.text: note for note in notes}
         self._entries: dict[str, FolderEntry] = {}
         self._shown = self._choose(notes, said)
-        for path in snapshot.documents:
-            self._add_file(path)
+        for file in snapshot.folder.files:
+            if not file.is_log:
+                self._add_file(file)
         logs = ", ".join(str(file.path) for file in snapshot.folder.files if file.is_log)
         if logs:
             self.lines.add_heading("Logs of single days, which are sources")
@@ -116,13 +117,11 @@ class FolderSheet:
             return None
         return {note.text for note in RelatedIndex(notes).find_nearest(said, NEAREST)}
 
-    def _add_file(self, path: PurePosixPath) -> None:
-        snapshot, folder = self._snapshot, self._snapshot.folder
-        document = snapshot.documents[path]
-        if path in {file.path for file in folder.files if file.is_log}:
-            return
-        is_index = folder.index is not None and path == folder.index.path
-        marks = ["index"] * is_index + ["always read"] * folder.is_loaded(path) + ["pinned"] * document.is_pinned
+    def _add_file(self, file: MemoryFile) -> None:
+        snapshot, path, document = self._snapshot, file.path, file.document
+        is_loaded = snapshot.folder.is_loaded(path)
+        is_index = file is snapshot.folder.index
+        marks = ["index"] * is_index + ["always read"] * is_loaded + ["pinned"] * document.is_pinned
         named = f" ({', '.join(marks)})" if marks else ""
         self.lines.add_heading(f"File {path}{named}")
         if (description := snapshot.descriptions.get(path)) is not None:
@@ -183,15 +182,6 @@ class FolderConsolidation(Consolidate):
         return edits.changes
 
 
-@dataclass(kw_only=True, slots=True)
-class _Retirement:
-    note: Note
-    files: list[str]
-    why: str
-    instead: str | None = None
-    refused: str = ""
-
-
 class _AnswerReader:
     """Turns one answer into changes: one for each text, and one for each note that leaves files."""
 
@@ -207,11 +197,12 @@ class _AnswerReader:
         self._described = {comparable_path(path) for path in snapshot.documents}
         self._added: dict[str, Change] = {}
         """By text."""
-        self._retired: dict[str, _Retirement] = {}
+        self._retired: dict[str, Change] = {}
+        """By note."""
 
     @property
     def changes(self) -> Sequence[Change]:
-        return [*self._added.values(), *map(self._retire, self._retired.values())]
+        return [*self._added.values(), *self._retired.values()]
 
     async def add_edit(self, written: EntryEdit) -> None:
         """Add the text of an edit at its place, or where each entry stands that it replaces; and its description."""
@@ -242,8 +233,7 @@ class _AnswerReader:
                 continue
             shown = bool(said) and projected_notes.is_trusted_enough(said, [note])
             refused = "" if shown or is_past(entry.text, self._view.now.date()) else _NOT_OVER
-            files = [str(entry.file)]
-            self._retired[note.id] = _Retirement(note=note, files=files, why=one_line(drop.why), refused=refused)
+            self._retire(note, str(entry.file), why=one_line(drop.why), refused=refused)
 
     async def _add_text(
         self, written: EntryEdit, text: str, place: dict[str, Any], old: Sequence[Note], refused: str,
@@ -280,10 +270,8 @@ class _AnswerReader:
         change = same or replace(change, after={**after, "text": canonical, "markdown": markdown})
         self._added[canonical] = replace(change, after={**(change.after or {}), "places": places})
         for note in () if is_refused else trusted:
-            gone = self._retired.setdefault(
-                note.id, _Retirement(note=note, files=[], why=f"{change.target} says what holds", instead=change.target)
-            )
-            gone.files.append(str(place["file"]))
+            why, file = f"{change.target} says what holds", str(place["file"])
+            self._retire(note, file, why=why, instead=change.target)
 
     async def _describe(self, written: EntryEdit, path: str) -> None:
         """Add what is said of a file, with the sources of the edit and of the file's entries."""
@@ -296,10 +284,14 @@ class _AnswerReader:
         place = {"file": path, "description": True, "replaces": [] if old is None else [old.note_text]}
         await self._add_text(written, text, place, [note] if note else [], "", longer=longer)
 
-    def _retire(self, gone: _Retirement) -> Change:
-        change = retire_note(self._view, self._operation, gone.note, why=gone.why, instead=gone.instead)
-        refused = {"refused": gone.refused} if gone.refused else {}
-        return replace(change, after={**(change.after or {}), "files": gone.files, **refused})
+    def _retire(self, note: Note, file: str, *, why: str, instead: str | None = None, refused: str = "") -> None:
+        """Let a note leave a file, for the first reason that there is."""
+        change = self._retired.get(note.id)
+        change = change or retire_note(self._view, self._operation, note, why=why, instead=instead)
+        after = dict(change.after or {})
+        files = [*cast("Sequence[str]", after.get("files", ())), file]
+        after |= {"files": files, **({"refused": refused} if refused else {})}
+        self._retired[note.id] = replace(change, after=after)
 
     def _is_known(self, text: str) -> bool:
         return (

@@ -126,35 +126,23 @@ def _refuse_living_holder(root: Path, lock: FileLocation, draft: FileLocation) -
         handle = lock.open(os.O_RDONLY)
     except FileNotFoundError:
         return
-    try:
-        status, text = os.fstat(handle), os.pread(handle, 4096, 0)
+    with os.fdopen(handle, "rb") as file:
+        text = file.read(4096)
         # Both times are the disk's own, so that the clocks of two machines need not agree.
-        silent = draft.touch() - status.st_mtime >= STALE_SECONDS
+        silent = draft.touch() - os.fstat(handle).st_mtime >= STALE_SECONDS
         if not text or silent:
             return
-        holder = _parse_holder(text)
-        if holder is not None and holder.host == socket.gethostname() and _take_shared_lock(handle):
-            return
-    finally:
-        os.close(handle)
+        holder = None
+        with suppress(ValidationError):
+            holder = LockHolder.model_validate_json(text)
+        if holder is not None and holder.host == socket.gethostname():
+            with suppress(OSError):  # a shared lock: two takers that look at once do not hinder each other
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return  # the holder's process is gone
     name = "another dreamer"
     if holder is not None:
         name = f"process {holder.process} on {holder.host!r}, since {holder.since:%Y-%m-%d %H:%M:%S} UTC,"
     raise Conflict(f"{name} dreams over {str(root)!r}; wait until it ends, or stop it")
-
-
-def _parse_holder(text: bytes) -> LockHolder | None:
-    with suppress(ValidationError):
-        return LockHolder.model_validate_json(text)
-    return None
-
-
-def _take_shared_lock(handle: int) -> bool:
-    """Return whether the holder's process is gone. Two takers that look at once do not hinder each other."""
-    with suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def _list_numbers(folder: AnchoredFolder) -> list[str]:

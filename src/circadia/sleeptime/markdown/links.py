@@ -24,7 +24,6 @@ _SEPARATORS: Final = frozenset(" \t—–-:·|•→,;")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MarkdownLink:
-    title: str
     target: str
     is_first: bool
     """Whether the text begins with it."""
@@ -40,7 +39,6 @@ def find_links(text: str) -> Iterator[MarkdownLink]:
         if token.type == "link_open":
             end = next(end for end in range(at, len(tokens)) if tokens[end].type == "link_close")
             yield MarkdownLink(
-                title=_plain(tokens[at:end]),
                 target=str(token.attrs.get("href", "")),
                 is_first=not _plain(tokens[:at]).strip(),
                 rest=_plain(tokens[end:]),

@@ -7,8 +7,7 @@ meanwhile shows when it publishes.
 
 import os
 import re
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -16,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from circadia.errors import InvalidRequest
-from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, fold_name
+from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, fold_name, open_anchored
 from circadia.sleeptime.markdown.entries import Document, parse_entries
 from circadia.sleeptime.markdown.splitting import whole_name
 
@@ -61,11 +60,15 @@ class MemoryKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FolderProblem:
-    """A path that dreams leave alone, and why."""
+class FolderFinding:
+    """What was found in a folder, such as a path that dreams leave alone, and what was done or is to do."""
 
     path: PurePosixPath
-    reason: str
+    line: int | None = None
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}{f':{self.line}' if self.line else ''}: {self.message}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +93,7 @@ class MemoryFolder:
     index: MemoryFile | None
     topics: Sequence[MemoryFile]
     """The other Markdown files, by path."""
-    problems: Sequence[FolderProblem]
+    problems: Sequence[FolderFinding]
     is_workspace: bool = False
     """Whether only some of its files are memory."""
     is_tree: bool = False
@@ -130,19 +133,20 @@ def read_folder(root: Path) -> MemoryFolder:
     is_workspace = index_name in MEMORY_NAMES and is_project
     names: set[str] = set()
     files: list[MemoryFile] = []
-    problems: list[FolderProblem] = []
-    for path, reason in _walk(root, is_workspace):
-        names.add(comparable_path(path))
-        if len(names) > MAX_FILES:
-            raise InvalidRequest(f"{str(root)!r} has more than {MAX_FILES} files; name the memory folder itself")
-        found = FolderProblem(path=path, reason=reason) if reason else _inspect(root, path)
-        if isinstance(found, FolderProblem):
-            problems.append(found)
-        elif found is not None:
-            files.append(found)
+    problems: list[FolderFinding] = []
+    with open_anchored(root) as folder:
+        for path, message in _walk(folder, is_workspace):
+            names.add(comparable_path(path))
+            if len(names) > MAX_FILES:
+                raise InvalidRequest(f"{str(root)!r} has more than {MAX_FILES} files; name the memory folder itself")
+            found = FolderFinding(path=path, message=message) if message else _inspect(folder, path)
+            if isinstance(found, FolderFinding):
+                problems.append(found)
+            elif found is not None:
+                files.append(found)
     if index_name is None and not is_tree:
-        reason = "there is no index; agents look for it under this name"
-        problems.append(FolderProblem(path=PurePosixPath(INDEX_NAMES[0]), reason=reason))
+        message = "there is no index; agents look for it under this name"
+        problems.append(FolderFinding(path=PurePosixPath(INDEX_NAMES[0]), message=message))
     index = next((file for file in files if str(file.path) == index_name), None)
     return MemoryFolder(
         root=root,
@@ -160,13 +164,13 @@ def comparable_path(path: PurePosixPath) -> str:
     return fold_name(str(path))
 
 
-def _walk(root: Path, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]:
+def _walk(top: AnchoredFolder, is_workspace: bool) -> Iterator[tuple[PurePosixPath, str]]:
     """Yield the paths of memory below the root, none of them hidden; with the reason if one cannot be read."""
     folders = [PurePosixPath()]
     while folders:
         here = folders.pop()
         try:
-            with _open_root(root) as top, top.open_folder(here) as folder:
+            with top.open_folder(here) as folder:
                 entries = folder.list_entries()
         except OSError as error:
             yield here, f"the folder cannot be read: {error.strerror}"
@@ -190,32 +194,22 @@ def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
     return top not in GENERATED_NAMES and path.name != "node_modules" and not is_outside
 
 
-def _inspect(root: Path, path: PurePosixPath) -> MemoryFile | FolderProblem | None:
+def _inspect(top: AnchoredFolder, path: PurePosixPath) -> MemoryFile | FolderFinding | None:
     """Return a Markdown file, or why it is left alone; none for anything else."""
     if path.suffix.lower() != ".md":
         return None
     try:
-        with _open_root(root) as top, top.open_parent(path) as (_, file):
+        with top.open_parent(path) as (_, file):
             data, status = file.read_start(MAX_FILE_BYTES + 1)
+            is_writable = status.st_mode & 0o222 != 0 and file.is_writable()
     except OSError as error:
-        return FolderProblem(path=path, reason=f"it cannot be read: {error.strerror}")
+        return FolderFinding(path=path, message=f"it cannot be read: {error.strerror}")
     if len(data) > MAX_FILE_BYTES:
-        return FolderProblem(path=path, reason=f"it is larger than {MAX_FILE_BYTES} bytes; split it by hand")
+        return FolderFinding(path=path, message=f"it is larger than {MAX_FILE_BYTES} bytes; split it by hand")
     if b"\0" in data:
-        return FolderProblem(path=path, reason="it is binary")
-    is_writable = status.st_mode & 0o222 != 0 and os.access(root / path, os.W_OK)
+        return FolderFinding(path=path, message="it is binary")
     document = parse_entries(data, is_writable=is_writable)
     return MemoryFile(path=path, document=document, changed_at=datetime.fromtimestamp(status.st_mtime, UTC))
-
-
-@contextmanager
-def _open_root(root: Path) -> Generator[AnchoredFolder]:
-    """Open the folder, unless it has become a link since its path was resolved."""
-    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        yield AnchoredFolder(handle)
-    finally:
-        os.close(handle)
 
 
 def _printable(path: PurePosixPath) -> PurePosixPath:
@@ -223,10 +217,10 @@ def _printable(path: PurePosixPath) -> PurePosixPath:
     return PurePosixPath(os.fsencode(path).decode("utf-8", "replace"))
 
 
-def _case_problems(files: Sequence[MemoryFile]) -> Iterator[FolderProblem]:
+def _case_problems(files: Sequence[MemoryFile]) -> Iterator[FolderFinding]:
     by_name: dict[str, list[PurePosixPath]] = {}
     for file in files:
         by_name.setdefault(comparable_path(file.path), []).append(file.path)
     for first, *others in by_name.values():
         for path in others:
-            yield FolderProblem(path=path, reason=f"its name differs from {str(first)!r} only in case or accents")
+            yield FolderFinding(path=path, message=f"its name differs from {str(first)!r} only in case or accents")

@@ -32,7 +32,8 @@ def find_memory_folder(path: Path, environment: Mapping[str, str], *, repository
     if repository or not path.is_dir() or any((path / name).exists() for name in names):
         return path
     root = find_project_root(str(path.resolve()))
-    around = find_claude_home(environment) / "projects" / _folder_name(root)
+    home = Path(environment.get("HOME") or Path.home())
+    around = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude", "projects", _folder_name(root))
     if (around / "memory").is_dir():
         return around / "memory"
     if not (around.is_dir() or root != str(path.resolve()) or (path / ".git").exists()):
@@ -42,11 +43,6 @@ def find_memory_folder(path: Path, environment: Mapping[str, str], *, repository
         f"{str(around / 'memory')!r}; name the memory folder itself, or add --repository if all Markdown files of "
         f"{str(path)!r} are memory"
     )
-
-
-def find_claude_home(environment: Mapping[str, str]) -> Path:
-    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-    return Path(environment["CLAUDE_CONFIG_DIR"]) if environment.get("CLAUDE_CONFIG_DIR") else home / ".claude"
 
 
 def find_transcripts(folder: Path) -> Path | None:

@@ -4,10 +4,7 @@ A crash at any instant leaves each file old or new, and `recover` finishes the r
 the dream read it is left alone. Call all of this with the folder's lock held.
 """
 
-import errno
-import os
 import shutil
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +14,6 @@ from typing import Final
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.sleeptime.markdown.anchored_folder import (
-    LEADS_OUT,
     OWN_FOLDER,
     AnchoredFolder,
     check_path,
@@ -40,7 +36,7 @@ from circadia.sleeptime.markdown.changeset import (
     load_changeset,
     open_changeset,
 )
-from circadia.sleeptime.markdown.file_swap import NOT_WRITABLE, FileOutcome, FileSwap
+from circadia.sleeptime.markdown.file_swap import FileOutcome, FileSwap
 from circadia.sleeptime.markdown.git_repository import GitRepository
 from circadia.sleeptime.markdown.memory_folder import read_folder
 
@@ -131,11 +127,7 @@ def _describe(folder: AnchoredFolder, file: FileVersions, number: int) -> FileRe
 def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
     """Return the permissions of a file, or those that the folder's own suggest for a new one."""
     with suppress(FileNotFoundError), folder.open_parent(path) as (_, file):
-        status = file.read_status()
-        if status is not None:
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-            return status.st_mode & 0o777
+        return file.read_start(0)[1].st_mode & 0o777
     return folder.status.st_mode & 0o666
 
 
@@ -163,9 +155,6 @@ def publish(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None
                 except Conflict as error:
                     outcomes = {each.path: FileOutcome.TAKEN_BACK for each in chosen}
                     return PublicationResult(id=changeset_id, outcomes=outcomes, refusal=error.message)
-            for each in chosen:
-                if each.new_hash is not None:
-                    _make_parents(files.folder, each.path)
             files.save(changeset.with_status(ReplacementStatus.PUBLISHING, {each.path for each in chosen}))
         with storage_errors(root, "each file is old or new, and the next start of a dream finishes the rest"):
             result = _put_in_place(files, chosen, repository)
@@ -209,16 +198,6 @@ def _hash_file(files: ChangesetFolder, each: FileReplacement) -> str | None:
         return hash_contents(files.folder.read_file(each.path))
     except OSError:
         return ""
-
-
-def _make_parents(folder: AnchoredFolder, path: PurePosixPath) -> None:
-    """Make the folders of a new file. Those that lead through a symlink show when the file is put in place."""
-    try:
-        with folder.open_folder(path.parent, make_mode=folder.status.st_mode & 0o777):
-            pass
-    except OSError as error:
-        if error.errno not in LEADS_OUT | NOT_WRITABLE:
-            raise
 
 
 def _finish(files: ChangesetFolder) -> None:

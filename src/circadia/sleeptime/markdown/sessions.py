@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -33,22 +33,17 @@ def group_by_project(sessions: Iterable[TranscriptSession]) -> Mapping[str, Sequ
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionCounts:
-    sessions: int = 0
+class SessionScan:
+    new: Sequence[TranscriptSession] = ()
+    """Sessions with turns that no dream has read, the newest last."""
+    excluded: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Numbers of other sessions, by the reason."""
+    worktrees: Sequence[Path] = ()
+    """Folders in which Claude Code keeps the sessions of the project's worktrees."""
     turns: int = 0
+    """New turns that the bank has taken in."""
     marks: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Changes of the folder's state, unless the dream is a dry run."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SessionScan:
-    new: Sequence[TranscriptSession]
-    """Sessions with turns that no dream has read, the newest last."""
-    excluded: Mapping[str, int]
-    """Numbers of other sessions, by the reason."""
-    worktrees: Sequence[Path]
-    """Folders in which Claude Code keeps the sessions of the project's worktrees."""
-    marks: Mapping[str, Any]
 
 
 class SessionIntake:
@@ -80,7 +75,7 @@ class SessionIntake:
         if self._folder is not None:
             more += [path for path, _ in find_files(self._folder) if path.suffix == ".md" and DAY_NAME.match(path.name)]
         if top is None:
-            return SessionScan(new=(), excluded={}, worktrees=(), marks={})
+            return SessionScan()
         now, seen = self._clock.now(), dict(state.sessions)
         found = find_sessions(top, seen, now, more)
         first = state.enabled_at if state.dreamed_at is None else None
@@ -105,7 +100,7 @@ class SessionIntake:
         """Return about how many tokens the new turns have."""
         return round(sum(each.tokens * (1 - state.read.get(each.id, 0) / each.last_line) for each in scan.new))
 
-    async def take_in(self, bank_of: FolderBank, bank: Bank, state: DreamState) -> SessionCounts:
+    async def take_in(self, bank_of: FolderBank, bank: Bank, state: DreamState) -> SessionScan:
         """Store the new turns in the bank. Raises InvalidRequest, as `scan`."""
         scan = await asyncio.to_thread(self.scan, state)
         turns = 0
@@ -115,7 +110,7 @@ class SessionIntake:
             )
             turns += await bank_of.take_in_turns(bank, said)
         read = {**state.read, **{session.id: session.last_line for session in scan.new}}
-        return SessionCounts(sessions=len(scan.new), turns=turns, marks={**scan.marks, "read": read})
+        return replace(scan, turns=turns, marks={**scan.marks, "read": read})
 
     def _choose_project(self, sessions: Sequence[TranscriptSession]) -> Sequence[TranscriptSession]:
         projects = group_by_project(sessions)

@@ -12,7 +12,7 @@ from typing import Final
 from circadia.errors import Conflict
 from circadia.sleeptime.markdown.edits import EntryRemoval, apply_edits, check_editable
 from circadia.sleeptime.markdown.entries import BOM, BlockKind, Document, MarkdownBlock, parse_entries
-from circadia.sleeptime.markdown.links import find_links, render_link, resolve_link, title_of
+from circadia.sleeptime.markdown.links import IndexLine, find_index_lines, render_link, title_of
 
 _PART: Final = re.compile(r"-part\d{1,4}$")
 _LINK_LINES: Final = 2
@@ -25,8 +25,8 @@ class SplitFile:
 
     head: bytes
     tail: bytes
-    links: Sequence[tuple[PurePosixPath, str]]
-    """Its removed links to earlier overflow: the files, and the texts of the entries."""
+    links: Sequence[IndexLine]
+    """Its removed links to earlier overflow."""
 
 
 def whole_name(path: PurePosixPath) -> PurePosixPath:
@@ -59,10 +59,14 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
     check_editable(document)
     if document.references:
         raise Conflict("it defines links for several places; split it by hand")
-    links = [(entry, target) for entry in document.entries if (target := _linked_part(path, document, entry))]
+    links = [
+        line
+        for line in find_index_lines(path, document)
+        if is_part_of(line.target, path) and _may_move(document, line.entry)
+    ]
     if links:
-        document = parse_entries(apply_edits(document, [EntryRemoval(entry=entry) for entry, _target in links]))
-    texts = [render_link(title_of(path, document), part_name(path, 1000), path), *(entry.text for entry, _ in links)]
+        document = parse_entries(apply_edits(document, [EntryRemoval(entry=line.entry) for line in links]))
+    texts = [render_link(title_of(path, document), part_name(path, 1000), path), *(line.entry.text for line in links)]
     room = max_bytes - sum(len(text.encode()) + 20 for text in texts)
     cut = _find_cut(document, max_lines - len(links) - _LINK_LINES, room)
     if not 0 < cut < len(document.blocks):
@@ -72,8 +76,9 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
         raise Conflict(f"line {pinned.line} is pinned and behind the limit; move it up, or unpin it")
     head = document.data[: document.blocks[cut - 1].end]
     tail = _headings_above(document, cut) + document.data[document.blocks[cut].start :]
-    _check_entries(document, head, tail)
-    return SplitFile(head=head, tail=tail, links=[(target, entry.text) for entry, target in links])
+    if [raw for part in (head, tail) for raw in _raw_entries(parse_entries(part))] != _raw_entries(document):
+        raise Conflict("its parts would read differently; split it by hand")
+    return SplitFile(head=head, tail=tail, links=links)
 
 
 def append_part(part: Document, tail: bytes) -> bytes:
@@ -88,29 +93,22 @@ def append_part(part: Document, tail: bytes) -> bytes:
     return data + tail
 
 
-def _linked_part(path: PurePosixPath, document: Document, entry: MarkdownBlock) -> PurePosixPath | None:
-    """Return the part to which an entry leads; none if it may not be moved, or says more than its one line."""
+def _may_move(document: Document, entry: MarkdownBlock) -> bool:
+    """Return whether a link to a part may be moved: it is not pinned, and says no more than its one line."""
     raw = document.raw(entry)
-    if entry.is_pinned or b"<!--" in raw or len(raw.splitlines()) > 1:
-        return None
-    link = next(find_links(entry.text), None)
-    target = resolve_link(path, link.target) if link and link.is_first else None
-    return target if target is not None and is_part_of(target, path) else None
+    return not (entry.is_pinned or b"<!--" in raw or len(raw.splitlines()) > 1)
 
 
 def _find_cut(document: Document, max_lines: int, max_bytes: int) -> int:
     """Return the number of blocks that stay: as many as fit, and no heading or comment without what follows it."""
     cut = 0
     for number, block in enumerate(document.blocks, 1):
-        if block.end > max_bytes or _last_line(document, block) > max_lines:
+        last_line = block.line - 1 + len(document.raw(block).splitlines())
+        if block.end > max_bytes or last_line > max_lines:
             break
         if not _leads(document, block):
             cut = number
     return cut
-
-
-def _last_line(document: Document, block: MarkdownBlock) -> int:
-    return block.line - 1 + len(document.raw(block).splitlines())
 
 
 def _leads(document: Document, block: MarkdownBlock) -> bool:
@@ -127,13 +125,6 @@ def _headings_above(document: Document, cut: int) -> bytes:
     above = {block.headings: block for block in document.blocks[:cut] if block.kind == BlockKind.HEADING}
     raws: Sequence[bytes] = [document.raw(above[path[: number + 1]]) for number in range(len(path))]
     return b"".join(raw.rstrip(b"\r\n") + document.line_end * 2 for raw in raws)
-
-
-def _check_entries(document: Document, head: bytes, tail: bytes) -> None:
-    """Raise Conflict unless both parts together have the entries of the file, byte for byte."""
-    parts = [raw for part in (head, tail) for raw in _raw_entries(parse_entries(part))]
-    if parts != _raw_entries(document):
-        raise Conflict("its parts would read differently; split it by hand")
 
 
 def _raw_entries(document: Document) -> list[bytes]:

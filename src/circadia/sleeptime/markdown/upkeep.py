@@ -39,6 +39,7 @@ from circadia.sleeptime.markdown.memory_folder import (
     INDEX_NAMES,
     MAX_FILE_BYTES,
     MEMORY_NAMES,
+    FolderFinding,
     MemoryFolder,
     MemoryKind,
     comparable_path,
@@ -66,15 +67,6 @@ class FolderLimits:
     index_bytes: int = 25_000
     topic_bytes: int = 40_000
     topic_files: int = 200
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FolderFinding:
-    """What was found, and what was done or is to do."""
-
-    path: PurePosixPath
-    line: int | None = None
-    message: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +137,7 @@ class _UpkeepRun:
 
     def run(self) -> FolderUpkeep:
         for problem in self._folder.problems:
-            self._report(problem.path, None, problem.reason)
+            self._report(problem.path, None, problem.message)
         for path in sorted({*self._files, *self._contents}):
             self._check_file(path, self._read(path))
         self._report_repeated()
@@ -345,8 +337,8 @@ class _UpkeepRun:
             if split is None:
                 return None
             part, data = self._place_tail(path, document, split)
-            links = [text for _part, text in split.links]
-            if part not in dict(split.links):
+            links = [line.entry.text for line in split.links]
+            if part not in [line.target for line in split.links]:
                 links.append(render_link(f"{title_of(path, document)} ({part_number(part)})", part, path))
             head = apply_edits(parse_entries(split.head), [EntryAddition(text=link) for link in links])
         except CircadiaError as error:
@@ -362,10 +354,10 @@ class _UpkeepRun:
 
     def _place_tail(self, path: PurePosixPath, document: Document, split: SplitFile) -> tuple[PurePosixPath, bytes]:
         """Return the file for overflow and its bytes: the part linked so far if it may be changed, else a new one."""
-        for linked, _text in split.links[-1:]:
-            if linked in self._files or linked in self._contents:
+        for line in split.links[-1:]:
+            if line.target in self._files or line.target in self._contents:
                 with suppress(Conflict):
-                    return linked, append_part(self._read(linked), split.tail)
+                    return line.target, append_part(self._read(line.target), split.tail)
         fresh = next(part for number in count(2) if not self._has(part := part_name(path, number)))
         front = document.data[: document.body_start].removeprefix(BOM)
         topics = [self._read(file.path) for file in self._folder.topics if file.path != path]
