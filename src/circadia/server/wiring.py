@@ -83,7 +83,7 @@ from circadia.sleeptime.budget.savings import Savings
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
+from circadia.sleeptime.triggers.pass_lifecycle import BATCH_TOPIC, TOPIC
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY
 from circadia.stores.signals.base import Signals
@@ -419,4 +419,5 @@ def _register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepH
         f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
         lambda: health.seen.saved_today,
     )  # fmt: skip
-    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)
+    for topic in (TOPIC, BATCH_TOPIC):
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)

@@ -65,7 +65,7 @@ class Metrics:
             "circadia_answers", "Lookups of ready answers by outcome and way.",
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
-        self._breaks = _build_prefix_breaks(self._registry)
+        self._breaks, self._batches = _build_prefix_breaks(self._registry), _build_batches(self._registry)
         self._lookups = Histogram(
             "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -90,6 +90,8 @@ class Metrics:
             self._released.inc(released if isinstance(released, int) else 0)
         elif topic == "pass":
             self._passes.labels(str(data["status"])).inc()
+        elif topic == "batch":
+            self._batches.labels(str(data["outcome"])).inc(float(str(data["count"])))
         elif topic == "prefix_break":
             self._breaks.labels(str(data["reason"])).observe(float(str(data["bytes"])))
         else:
@@ -136,6 +138,12 @@ class Metrics:
             return _OTHER
         named.add(call.model)
         return call.model
+
+
+def _build_batches(registry: CollectorRegistry) -> Counter:
+    return Counter(
+        "circadia_sleep_batch_questions", "Questions of passes in batches, by outcome.", ["outcome"], registry=registry
+    )
 
 
 def _build_prefix_breaks(registry: CollectorRegistry) -> Histogram:
