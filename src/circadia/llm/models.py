@@ -60,6 +60,29 @@ async def open_model(at: ModelSpec, clock: Clock) -> AsyncGenerator[ChatModel]:
         yield model
 
 
+@contextlib.asynccontextmanager
+async def open_batches(at: ModelSpec, clock: Clock) -> AsyncGenerator[Any]:
+    """Open the model's batches (`ProviderBatches`) until the block ends."""
+    http, batches = await asyncio.to_thread(_build_batches, at, clock)
+    async with http:
+        yield batches
+
+
+def _build_batches(at: ModelSpec, clock: Clock) -> tuple[Any, Any]:
+    wire: Any = importlib.import_module("circadia.llm.provider_model")
+    of_batches: Any = importlib.import_module("circadia.llm.provider_batches")
+    provider: Any = importlib.import_module(_MODULES[at.api])
+    root, prices = api_root(at.base_url, at.api), PriceList(base_url=at.base_url, api=at.api)
+    http = wire.build_http_client(at)
+
+    def build_model(http: Any) -> ChatModel:
+        return wire.ProviderModel(at, provider.build_model(at, root, http), prices, clock)
+
+    return http, of_batches.ProviderBatches(
+        build_model, provider.build_batches(at, root, http), timeout_seconds=at.timeout_seconds
+    )
+
+
 def _build_model(at: ModelSpec, clock: Clock) -> tuple[Any, ChatModel]:
     wire: Any = importlib.import_module("circadia.llm.provider_model")
     provider: Any = importlib.import_module(_MODULES[at.api])

@@ -14,7 +14,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 
+from circadia.llm.batches import BatchInterface
 from circadia.llm.models import ModelSpec
+from circadia.llm.openai_batches import OpenAIBatches
 from circadia.llm.prices import PriceList
 from circadia.llm.provider_model import PLACEHOLDER, build_timeout, prefer_json_schema
 from circadia.llm.providers import provider_at
@@ -23,8 +25,16 @@ _GROQ_WITH_SCHEMAS: Final = ("openai/gpt-oss", "moonshotai/kimi", "meta-llama/ll
 """https://console.groq.com/docs/structured-outputs lists who supports schemas; others answer a schema with a 400."""
 
 
+def _build_client(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=build_timeout(at), max_retries=0)
+
+
+def build_batches(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> BatchInterface:
+    return OpenAIBatches(_build_client(at, root, http))
+
+
 def build_model(at: ModelSpec, root: str, http: httpx2.AsyncClient) -> Model:
-    client = AsyncOpenAI(base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=build_timeout(at), max_retries=0)
+    client = _build_client(at, root, http)
     provider = provider_at(at.base_url)
     if provider == "openrouter":
         return OpenRouterModel(at.model, provider=OpenRouterProvider(openai_client=client), profile=prefer_json_schema)

@@ -8,6 +8,8 @@ from circadia.ids import BankId, CallId, PassId
 
 FORGOTTEN: Final = "forgotten"
 """Stored as error: the answer was removed, or must be dropped on arrival."""
+WASTED: Final = "wasted"
+"""Stored as error: a batch was asked, and what the question rested on has changed since, or its pass is over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +34,12 @@ class SleepCall:
     """Price of the thinking, where it is known."""
     own_budget: bool = False
     """Whether its pass has a budget of its own, so that it does not count against others."""
+    batch: str | None = None
+    """Our key of the provider's batch that asks it; none if it is asked at once."""
+    batch_id: str | None = None
+    """The provider's id of that batch; none until it is known to be submitted."""
+    used: bool = False
+    """Whether the pass has published what a batch answered."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

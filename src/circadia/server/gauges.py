@@ -9,7 +9,7 @@ from circadia.gateway.model_call.resume import ResumableAnswers
 from circadia.memory.services import MemoryServices
 from circadia.sleeptime.engine.health import SleepHealth
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.sleeptime.triggers.pass_lifecycle import TOPIC
+from circadia.sleeptime.triggers.pass_lifecycle import BATCH_TOPIC, TOPIC
 from circadia.stores.signals.base import Signals
 from circadia.telemetry.metrics import Metrics
 from circadia.wake.worker import WakeWorker
@@ -66,4 +66,5 @@ def register_sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHe
         f"{prefix}saved_tokens_today", "Tokens that passes saved hot calls, since midnight (UTC).",
         lambda: health.seen.saved_today,
     )  # fmt: skip
-    signals.listen(TOPIC, lambda _, data: metrics.count_signal(TOPIC, data), own=True)
+    for topic in (TOPIC, BATCH_TOPIC):
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count_signal(topic, data), own=True)

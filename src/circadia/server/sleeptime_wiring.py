@@ -14,7 +14,7 @@ from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, Prompt
-from circadia.llm.models import ModelSpec, open_model
+from circadia.llm.models import ModelSpec, open_batches, open_model
 from circadia.llm.prices import PriceList
 from circadia.llm.providers import cheap_model, price_warning
 from circadia.llm.usage import Usage
@@ -23,6 +23,7 @@ from circadia.network import find_forward_proxy
 from circadia.server.context import read_secret
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
+from circadia.sleeptime.budget.batched_questions import BatchClient
 from circadia.sleeptime.engine.pass_tasks import SleepContext
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule
@@ -74,7 +75,7 @@ def build_sleep_parts(
     return SleepContext(
         store=store, signals=signals, ids=ids, sleeptime=sleeptime, operations=partial(choose_operations, own=own),
         rules=RULES, verify=ClaimVerifier(), retrieval=memory.retrieval, words=memory.words,
-        model=models[0], models=models[1],
+        model=models[0], models=models[1], open_batches=_open_batches,
         embed=None if memory.embedding is None else memory.embedding.catch_up,
     )  # fmt: skip
 
@@ -150,6 +151,10 @@ def _sleep_model_spec(settings: Settings, environment: Mapping[str, str]) -> Mod
     )  # fmt: skip
 
 
+async def _open_batches(model: ChatModel) -> BatchClient | None:
+    return await model.open_batches() if isinstance(model, LazyChatModel) else None
+
+
 class LazyChatModel:
     """A model that is opened at its first question, as the provider code is large to load."""
 
@@ -162,6 +167,7 @@ class LazyChatModel:
         self._stack = stack
         self._turn = turn
         self._opening: asyncio.Future[ChatModel] | None = None
+        self._opening_batches: asyncio.Future[BatchClient] | None = None
         self._prices = PriceList(base_url=at.base_url, api=at.api)
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
@@ -170,6 +176,15 @@ class LazyChatModel:
         model = await asyncio.shield(self._opening)  # a caller that gives up leaves the opening to the next one
         async with self._turn:
             return await model.ask(prompt, output, most_tokens=most_tokens)
+
+    async def open_batches(self) -> BatchClient:
+        """Return the model's batches, opened at the first question."""
+        if self._opening_batches is None or (
+            self._opening_batches.done() and self._opening_batches.exception() is not None
+        ):
+            opening = self._stack.enter_async_context(open_batches(self._at, self._clock))
+            self._opening_batches = asyncio.ensure_future(opening)
+        return await asyncio.shield(self._opening_batches)
 
     def price(self, used: Usage) -> int | None:
         """In billionths of a US dollar; None if unknown."""

@@ -50,6 +50,11 @@ class BudgetSettings(Section):
 class OperationSettings(Section):
     enabled: bool = Field(True, description="Run the operation in passes.")
     model: str | None = Field(None, description="Model for this operation, from the upstream of `sleeptime.model`.")
+    batch: bool = Field(
+        False,
+        description="Ask in batches of the provider (OpenAI, Anthropic), for half the price and within a day, unless "
+        "somebody waits for the pass. Not for `precompute`.",
+    )
     budget: BudgetSettings = Field(BudgetSettings.model_validate({}), description="Separate limits over all banks.")
 
 
@@ -171,6 +176,16 @@ class SleepPolicySettings(Section):
         default_factory=dict[Operation | OwnOperation, OperationSettings],
         description="Operations, by name: each has a switch and a budget.",
     )
+
+    @field_validator("operations")
+    @classmethod
+    def _require_time_for_batches(
+        cls, operations: dict[Operation | OwnOperation, OperationSettings]
+    ) -> dict[Operation | OwnOperation, OperationSettings]:
+        if "precompute" in operations and operations["precompute"].batch:
+            raise ValueError("precompute.batch: answers are made for the next call and cannot wait for a batch")
+        return operations
+
     budget: BudgetSettings = Field(
         BudgetSettings.model_validate(
             {"per_pass": {"calls": 100, "tokens": 300_000}, "per_day": {"tokens": 3_000_000, "usd": 1.0}}

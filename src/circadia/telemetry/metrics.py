@@ -66,6 +66,7 @@ class Metrics:
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
         self._breaks, self._named_events = _build_prefix_breaks(self._registry), _build_named_events(self._registry)
+        self._batches = _build_batches(self._registry)
         self._lookups = Histogram(
             "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
@@ -94,6 +95,8 @@ class Metrics:
             self._approvals.labels(str(data["status"]), str(data["rule"])).inc()
         elif topic == "named_event":
             self._named_events.labels(str(data["outcome"])).inc()
+        elif topic == "batch":
+            self._batches.labels(str(data["outcome"])).inc(float(str(data["count"])))
         elif topic == "prefix_break":
             self._breaks.labels(str(data["reason"])).observe(float(str(data["bytes"])))
         else:
@@ -150,6 +153,12 @@ def _build_named_events(registry: CollectorRegistry) -> Counter:
 
 def _build_approvals(registry: CollectorRegistry) -> Counter:
     return Counter("circadia_approvals", "Approvals by status and rule.", ["status", "rule"], registry=registry)
+
+
+def _build_batches(registry: CollectorRegistry) -> Counter:
+    return Counter(
+        "circadia_sleep_batch_questions", "Questions of passes in batches, by outcome.", ["outcome"], registry=registry
+    )
 
 
 def _build_prefix_breaks(registry: CollectorRegistry) -> Histogram:

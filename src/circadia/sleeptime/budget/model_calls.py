@@ -8,8 +8,9 @@ beginning, over the same input, and finds each answer that was paid for.
 import asyncio
 import hashlib
 import logging
+import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, CallId, IdSource
 from circadia.jobs.leased_jobs import BEAT_SECONDS, LEASE_SECONDS
+from circadia.llm.batches import PRICE_SHARE
 from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
 from circadia.llm.models import THINKING_TOKENS
 from circadia.llm.schemas import answer_schema_json
@@ -125,6 +127,9 @@ PendingQuestions = dict[tuple[BankId, str], "asyncio.Task[Any]"]
 class PassModelClient:
     """Asks for one pass. After `stop` is set, callers get `PassPreempted`; answers under way are still stored."""
 
+    batched: Collection[str] = frozenset()
+    """Operations whose questions wait for a batch."""
+
     def __init__(
         self,
         clock: Clock,
@@ -166,8 +171,8 @@ class PassModelClient:
 
         Raises ModelAnswerError, OverBudget (it was not asked), StorageUnavailable (ask again).
         """
-        model = model or self._others.get(operation, self._model)
-        key = _key(model, operation, prompt, output, most_tokens)
+        model = model or self.model_of(operation)
+        key = question_key(model, operation, prompt, output, most_tokens)
         place = (self._run.bank_id, key)
         if place not in self._open_questions:  # else this pass asked before it was preempted
             previous, died = await self._find_previous_answer(place)
@@ -196,6 +201,44 @@ class PassModelClient:
         if not running_call.done():
             raise PassPreempted
         return running_call.result()
+
+    async def submit(self) -> None:
+        """Submit what waits for a batch: nothing, since all is asked at once."""
+
+    async def mark_used(self, tx: Tx) -> None:
+        """Record which answers of batches are published: none."""
+
+    def model_of(self, operation: str) -> ChatModel:
+        return self._others.get(operation, self._model)
+
+    async def reserve_batched(
+        self, model: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], key: str, most_tokens: int,
+        batch: str,
+    ) -> SleepCall:  # fmt: skip
+        """Reserve a question of a batch. Raises OverBudget, or PassPreempted: a call is waiting."""
+        if self._stop.is_set():
+            raise PassPreempted
+        read = _count_read(prompt, output)
+        return (await self._reserve(model, operation, read, key, most_tokens, batch=batch))[1]
+
+    async def settle_batched(
+        self, model: ChatModel | None, call: SleepCall, used: Usage | None, status: CallStatus
+    ) -> None:
+        """Write the outcome of a question of a batch; no time counts, since nothing waited for it."""
+        async with self._store.begin_read() as tx:
+            line = await tx.calls.get(call.id)
+        if line is None:
+            return
+        settled = replace(line, status=status, total_seconds=0.0)
+        if used is not None:
+            price = 0 if model is None else model.price(used)
+            settled = replace(
+                settled, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+                cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
+                cost_nanousd=None if price is None else int(price * PRICE_SHARE),
+            )  # fmt: skip
+        thinking = 0 if model is None else int(_price_thinking(model, used) * PRICE_SHARE)
+        await self._write_until_stored(settled, replace(call, thinking_nanousd=thinking))
 
     async def _find_previous_answer(self, place: tuple[BankId, str]) -> tuple[SleepCall | None, int]:
         """Return the question's answer, and how many processes died asking; wait for others. Raises PassPreempted."""
@@ -251,8 +294,7 @@ class PassModelClient:
     async def _ask_once(
         self, model: ChatModel, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
     ) -> T:
-        read = -(-(prompt.bytes + len(answer_schema_json(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
-        line, call = await self._reserve(model, operation, read, key, most_tokens)
+        line, call = await self._reserve(model, operation, _count_read(prompt, output), key, most_tokens)
         began = self._clock.monotonic()
         span = self._traces.start_sleep_call_span(line, operation)
         beating = asyncio.create_task(self._renew_lease(call.id))
@@ -283,20 +325,22 @@ class PassModelClient:
                     await tx.sleep_calls.renew_lease(call_id, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
 
     async def _reserve(
-        self, model: ChatModel, operation: str, read: int, key: str, most_tokens: int
+        self, model: ChatModel, operation: str, read: int, key: str, most_tokens: int, *, batch: str | None = None
     ) -> tuple[Call, SleepCall]:
         """Write the ledger line with the highest possible cost, unless a limit forbids it."""
         now = self._clock.now()
         call_id = CallId(self._ids.new("call"))
+        worst = model.worst_price(read, most_tokens) or 0
         line = Call(
             id=call_id, at=now, agent_id=AgentId(""), session="", agent=self._bank, tier="sleep",
             upstream=model.upstream, endpoint=ENDPOINT, model=model.name, status=CallStatus.RESERVED,
             reserved_tokens=read + most_tokens,
-            reserved_nanousd=model.worst_price(read, most_tokens) or 0,
+            reserved_nanousd=worst if batch is None else math.ceil(worst * PRICE_SHARE),
         )  # fmt: skip
         call = SleepCall(
             id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
-            lease_until=now + timedelta(seconds=LEASE_SECONDS), own_budget=self._run.budget_tokens is not None,
+            lease_until=None if batch else now + timedelta(seconds=LEASE_SECONDS),
+            own_budget=self._run.budget_tokens is not None, batch=batch,
         )  # fmt: skip
         needs = {
             Unit.CALLS: 1, Unit.TOKENS: line.reserved_tokens, Unit.NANOUSD: line.reserved_nanousd, Unit.SECONDS: 0.0,
@@ -369,7 +413,13 @@ def _price_thinking(model: ChatModel, used: Usage | None) -> int:
     return 0 if prices[0] is None or prices[1] is None else prices[0] - prices[1]
 
 
-def _key(model: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
+def _count_read(prompt: Prompt, output: type[BaseModel]) -> int:
+    """Return the most tokens that the question has."""
+    return -(-(prompt.bytes + len(answer_schema_json(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
+
+
+def question_key(model: ChatModel, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
+    """Return the hash of all that the answer of a question depends on."""
     digest = hashlib.sha256(answer_schema_json(output))
     for part in (model.upstream, model.name, operation, prompt.rules, prompt.data, str(most_tokens)):
         digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))

@@ -18,7 +18,7 @@ from circadia.answers.question_drafts import AnswerServices
 from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import IdSource
-from circadia.llm.chat_model import ChatModel, ModelAnswerError, Prompt
+from circadia.llm.chat_model import ChatModel, ModelAnswerError
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
@@ -27,6 +27,7 @@ from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.episode import Episode, count_unstored
 from circadia.records.sleep_pass import Leftover, Pass
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.budget.batched_questions import BatchedQuestions, BatchPending, OpenBatches, OperationAsk
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
 from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads
 from circadia.sleeptime.engine.pass_outcome import PassOutcome, decide_outcome, describe_fault, describe_step
@@ -41,7 +42,6 @@ from circadia.sleeptime.proposals.operation import (
     PassContext,
     RefusedText,
     Step,
-    T,
 )
 from circadia.sleeptime.publish.claim_verifier import (
     MISSING,
@@ -86,6 +86,7 @@ class SleepContext:
     """The tier's model; none for passes that ask no model."""
     models: Callable[[str], ChatModel] | None = None
     """Returns another model of the tier's upstream by name, for operations that have their own."""
+    open_batches: OpenBatches | None = None
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes missing vectors; none if searches use words alone."""
     wakes: WakeRequests | None = None
@@ -107,7 +108,7 @@ class PassRunner:
         clock: Clock,
         context: SleepContext,
         operations: Sequence[Operation],
-        asking: PassModelClient | None,
+        asking: PassModelClient | BatchedQuestions | None,
         yield_to_calls: Callable[[], Awaitable[None]],
         *,
         verify: ClaimVerifier | None = None,
@@ -132,7 +133,7 @@ class PassRunner:
     async def run_pass(self, run: Pass, bank: Bank) -> PassOutcome:
         """Process the leftovers and the new episodes.
 
-        Raises PassPreempted, ProviderUnavailable, Conflict, StorageUnavailable: it goes on later.
+        Raises BatchPending, PassPreempted, ProviderUnavailable, Conflict, StorageUnavailable: it goes on later.
         """
         async with self._store.begin_read() as tx:
             state = await tx.sleep_states.get(bank.id)
@@ -170,7 +171,7 @@ class PassRunner:
         counts = dict(run.counts)
         for operation in self._operations:
             if isinstance(operation, ClosingOperation):
-                ask = None if silent else _OperationAsk(self._asking, operation.name)
+                ask = None if silent else OperationAsk(self._asking, operation.name)
                 for name, number in (await self._close_operation(operation, bank, replace(context, ask=ask))).items():
                     counts[name] = counts.get(name, 0) + number
         now = replace(run, counts=counts)
@@ -224,12 +225,21 @@ class PassRunner:
         for operation in self._operations:
             steps, again = await self._plan_steps(operation, view, replace_from)
             left += again
+            before, pending = view, None
             for step in steps:
                 await self._yield_to_calls()
-                changes, again = await self._run_traced_step(operation, step, view, replace_from)
+                # All steps of a batched operation see the same, so that one batch has their questions.
+                seen = before if self._asking is not None and operation.name in self._asking.batched else view
+                try:
+                    changes, again = await self._run_traced_step(operation, step, seen, replace_from)
+                except BatchPending as error:
+                    pending = error
+                    continue
                 left += again
                 done_steps.append((operation, step, changes))
                 view = replace(view, proposed=(*view.proposed, *changes))
+            if pending is not None:
+                raise pending
         await self._yield_to_calls()
         if self._silent and not self._answered and replace_from is None:  # the provider is at fault, not this step
             raise ProviderUnavailable(self._silent)
@@ -250,6 +260,8 @@ class PassRunner:
                 upto=upto, leftovers=sorted(spans.values(), key=lambda span: span.first), full=full,
                 watermark=None if self._again else watermark, unread=sum(map(count_unstored, page)),
             )  # fmt: skip
+            if self._asking is not None:
+                await self._asking.mark_used(tx)
             return await self._context.sleeptime.publisher.publish(tx, run, bank, proposed, done, wrong)
 
     async def _run_traced_step(
@@ -391,9 +403,8 @@ class PassRunner:
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
         failures, waits = 0 if before is None else before.failures, False
         try:
-            changes = await self._threads.propose_changes(
-                operation, step, view, _OperationAsk(self._asking, operation.name)
-            )
+            ask = OperationAsk(self._asking, operation.name)
+            changes = await self._threads.propose_changes(operation, step, view, ask)
             self._answered += operation.asks
             return changes, ()
         except ModelAnswerError as error:
@@ -407,7 +418,7 @@ class PassRunner:
             cause, waits = str(error), not error.alone
             mark_failed(span, "over_budget")
             failures += error.alone
-        except (PassPreempted, Conflict, StorageUnavailable):
+        except (BatchPending, PassPreempted, Conflict, StorageUnavailable):
             raise
         except Exception as error:  # as above
             _logger.exception("operation %r has failed in a step", operation.name)
@@ -437,14 +448,3 @@ def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset
     return frozenset(
         block.label for block in blocks if (since is None or block.at > since) and not block.by.startswith(f"{BY} ")
     )
-
-
-class _OperationAsk:
-    def __init__(self, asking: PassModelClient | None, operation: str) -> None:
-        self._asking = asking
-        self._operation = operation
-
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, model: ChatModel | None = None) -> T:
-        if self._asking is None:
-            raise ModelAnswerError("there is no model")
-        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, model=model)

@@ -19,6 +19,7 @@ from circadia.records.session import DEFAULT_SESSION
 from circadia.records.sleep_pass import ONCE, Pass, PassStatus, Trigger
 from circadia.records.wake import WakeSource
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.budget.batched_questions import BatchedQuestions, BatchPending
 from circadia.sleeptime.budget.model_calls import PassModelClient, PassPreempted, PendingQuestions
 from circadia.sleeptime.engine.operation_threads import OperationThreads
 from circadia.sleeptime.engine.pass_outcome import PassOutcome
@@ -38,6 +39,8 @@ PROVIDER_SECONDS: Final = 60.0
 """Pause of a pass with its own budget while the provider does not answer."""
 LONGEST_QUIET_SECONDS: Final = 60.0
 """Maximum quiet that a preempted pass waits for if its trigger fires only once."""
+_AWAITED: Final = (Trigger.HAND, Trigger.NEEDED)
+"""Triggers of passes that somebody waits for."""
 _WAKING_ENDS: Final = (PassStatus.SUCCEEDED, PassStatus.NO_CHANGE, PassStatus.PARTIAL)
 """Ends after which a sleep-time agent has work: the input was processed, whatever the pass made of it."""
 
@@ -107,6 +110,11 @@ class PassTasks:
             await self._write_result(
                 each, lambda tx, now: self._requeue(tx, bank, now, "it yields to whoever waits", yields=True)
             )
+        except BatchPending as pending:
+            why, seconds = str(pending), pending.seconds
+            await self._write_result(
+                each, lambda tx, now: self._sleeptime.rows.requeue(tx, bank, now, why, seconds=seconds)
+            )
         except ProviderUnavailable as error:
             why = str(error)
             await self._write_result(
@@ -142,12 +150,31 @@ class PassTasks:
                 others=others, stop=each.stop, open_questions=self._open_questions, traces=context.traces,
                 alone=self._alone, bank=bank.name,
             )  # fmt: skip
+            asking = self._batch_questions(each, policy, asking)
         verify = context.verify if policy.verify == "model" else None
         threads = OperationThreads(self._threads)
         runner = PassRunner(
             self._clock, context, operations, asking, lambda: self._check_stop(each), verify=verify, threads=threads
         )
-        return await runner.run_pass(run, bank)
+        try:
+            return await runner.run_pass(run, bank)
+        except BatchPending:
+            if asking is not None:
+                await asking.submit()
+            raise
+
+    def _batch_questions(
+        self, each: ActivePass, policy: SleepPolicySettings, asking: PassModelClient
+    ) -> PassModelClient | BatchedQuestions:
+        """Have operations ask in batches whose policy says so, unless somebody waits for the pass."""
+        batched = [name for name, entry in policy.operations.items() if entry.batch]
+        open_batches = self._context.open_batches
+        if not batched or open_batches is None or each.run.dry_run or each.run.trigger in _AWAITED:
+            return asking
+        return BatchedQuestions(
+            self._clock, self._context.ids, self._context.store, self._context.signals, asking, each.run, batched,
+            open_batches,
+        )  # fmt: skip
 
     async def _check_stop(self, each: ActivePass) -> None:
         """Return when the next step may begin. Raises PassPreempted: a call is waiting."""

@@ -7,7 +7,7 @@ pending --take--> running --end--> succeeded | no_change | partial | failed
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -19,7 +19,7 @@ from circadia.jobs.leased_jobs import LEASE_SECONDS, fetch_claimed
 from circadia.records.bank import Bank
 from circadia.records.change import ChangeState
 from circadia.records.event import EventType, PassChange
-from circadia.records.sleep_call import SleepCost
+from circadia.records.sleep_call import WASTED, SleepCost
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -28,6 +28,8 @@ _logger = logging.getLogger(__name__)
 
 TOPIC: Final = "pass"
 """The signal that a pass has moved; its key is the bank's id."""
+BATCH_TOPIC: Final = "batch"
+"""Signal of what became of batched questions."""
 ATTEMPTS: Final = 4
 """Starts of a pass whose processes died."""
 BACK_OFF_SECONDS: Final = 30.0
@@ -121,10 +123,12 @@ class PassLifecycle:
         """End a pass; after failures in a row the bank's next one is delayed, longer each time. Raises Conflict.
 
         A partial pass is no failure if its leftovers make the next one smaller. The next one waits a little, so that
-        new turns are not held back by what will fail again.
+        new turns are not held back by what will fail again. Batched questions whose answers were not used are
+        wasted.
         """
+        counts = await self._count_wasted(tx, bank, run)
         ended = await self._transition(
-            tx, bank, run, status, ended_at=self._clock.now(), lease_until=None, detail=detail,
+            tx, bank, run, status, ended_at=self._clock.now(), lease_until=None, detail=detail, counts=counts,
             run_seconds=self._total_run_seconds(run),
         )  # fmt: skip
         spent = await tx.sleep_calls.sum_cost(pass_id=run.id)
@@ -144,6 +148,14 @@ class PassLifecycle:
             now = self._clock.now()
             await tx.sleep_states.put(replace(state, failures=0, not_before=None, succeeded_at=now))
         return ended
+
+    async def _count_wasted(self, tx: Tx, bank: Bank, run: Pass) -> Mapping[str, int]:
+        """Drop the pass's batched questions whose answers it did not use; return its counts with theirs (SLEEP-44)."""
+        wasted = await tx.sleep_calls.drop_batched(run.id)
+        if not wasted:
+            return run.counts
+        self._events.signal(tx, BATCH_TOPIC, bank.id, {"outcome": WASTED, "count": wasted})
+        return {**run.counts, WASTED: wasted}
 
     def _total_run_seconds(self, run: Pass) -> float:
         if run.status is not PassStatus.RUNNING or run.started_at is None:

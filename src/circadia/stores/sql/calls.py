@@ -63,6 +63,7 @@ _COUNT: Final = Statement(
     select(func.count()).where(calls.c.agent_id == bindparam("agent_id"), calls.c.at >= bindparam("since"))
 )
 
+_SELECT = Statement(select(calls).where(calls.c.id == bindparam("key")), read=_read_call)
 _SELECT_LATEST = Statement(
     select(calls)
     .where(calls.c.agent_id == bindparam("agent"))
@@ -154,6 +155,9 @@ class Calls(Noun):
 
         if lines:
             await self._run(work)
+
+    async def get(self, call_id: CallId) -> Call | None:
+        return await self._first(_SELECT, {"key": call_id})
 
     async def remove(self, call_id: CallId) -> None:
         """Remove an unused reservation."""

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, text, true, update
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
-from circadia.records.sleep_call import FORGOTTEN, Benefit, OperationModelCost, SleepCall, SleepCost
+from circadia.records.sleep_call import FORGOTTEN, WASTED, Benefit, OperationModelCost, SleepCall, SleepCost
 from circadia.stores.locks import FLEET_KEY, LockKey, bank_key
 from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
@@ -46,8 +46,36 @@ _SELECT_UNANSWERED = Statement(
         sleep_calls.c.key == bindparam("asked"),
         sleep_calls.c.answer.is_(None),
         sleep_calls.c.error == "",
+        sleep_calls.c.batch.is_(None),
     ),
     read=_read_call,
+)
+_SELECT_BATCHED = Statement(
+    select(sleep_calls).where(
+        sleep_calls.c.bank_id == bindparam("bank"),
+        sleep_calls.c.key == bindparam("asked"),
+        sleep_calls.c.batch.is_not(None),
+        sleep_calls.c.error != FORGOTTEN,
+    ),
+    read=_read_call,
+)
+_SELECT_BATCH_IDS = Statement(
+    select(sleep_calls.c.batch_id)
+    .where(text("batch IS NOT NULL"), sleep_calls.c.at >= bindparam("since"), sleep_calls.c.batch_id.is_not(None))
+    .distinct()
+)
+_MARK_USED = Statement(update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(used=true()))
+_IS_UNUSED = (
+    sleep_calls.c.pass_id == bindparam("of_pass"), sleep_calls.c.batch.is_not(None), sleep_calls.c.used.is_(False),
+)  # fmt: skip
+_COUNT_WASTED = Statement(
+    select(func.count()).select_from(sleep_calls).where(*_IS_UNUSED, sleep_calls.c.error.in_(("", FORGOTTEN)))
+)
+_DROP_BATCHED = Statement(update(sleep_calls).where(*_IS_UNUSED, sleep_calls.c.error == "").values(error=WASTED))
+_SAVE_BATCH_ID = Statement(
+    update(sleep_calls)
+    .where(sleep_calls.c.pass_id == bindparam("of_pass"), sleep_calls.c.batch == bindparam("of_batch"))
+    .values(batch_id=bindparam("found"))
 )
 _RENEW_LEASE = Statement(
     update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(lease_until=bindparam("until"))
@@ -101,6 +129,33 @@ class SleepCalls(Noun):
     async def find_unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
         """Return the bank's calls of this key without answer or error."""
         return await self._all(_SELECT_UNANSWERED, {"bank": bank_id, "asked": key}, short=True)
+
+    async def find_batched(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
+        """Return the bank's calls of this key that batches ask or have asked."""
+        return await self._all(_SELECT_BATCHED, {"bank": bank_id, "asked": key}, short=True)
+
+    async def find_batch_ids(self, *, since: datetime) -> Collection[str]:
+        """Return the providers' ids of the batches with calls since then."""
+        return {str(row.batch_id) for row in await self._all(_SELECT_BATCH_IDS, {"since": since})}
+
+    async def save_batch_id(self, pass_id: PassId, batch: str, batch_id: str) -> None:
+        """Record that a batch of the pass is submitted."""
+        await self._execute(_SAVE_BATCH_ID, {"of_pass": pass_id, "of_batch": batch, "found": batch_id})
+
+    async def mark_used(self, call_ids: Collection[CallId]) -> None:
+        """Record that a pass publishes what these calls have answered."""
+        for call_id in sorted(call_ids):
+            await self._execute(_MARK_USED, {"of": call_id})
+
+    async def drop_batched(self, pass_id: PassId) -> int:
+        """Mark the batched calls of a pass that is over, and that it did not use, as wasted; return their number.
+
+        It counts those that were forgotten meanwhile.
+        """
+        wasted = int(await self._scalar(_COUNT_WASTED, {"of_pass": pass_id}))
+        if wasted:
+            await self._execute(_DROP_BATCHED, {"of_pass": pass_id})
+        return wasted
 
     async def renew_lease(self, call_id: CallId, until: datetime) -> None:
         await self._execute(_RENEW_LEASE, {"of": call_id, "until": until})

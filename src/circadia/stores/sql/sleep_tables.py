@@ -131,7 +131,11 @@ sleep_calls = Table(
     Column("lease_until", Instant),
     Column("thinking_nanousd", BigInteger, nullable=False, server_default="0"),
     Column("own_budget", Boolean, nullable=False, server_default=false()),
+    Column("batch", String),
+    Column("batch_id", String),
+    Column("used", Boolean, nullable=False, server_default=false()),
 )
+Index("sleep_calls_batch", sleep_calls.c.at, **only("batch IS NOT NULL"))
 Index("sleep_calls_key", sleep_calls.c.bank_id, sleep_calls.c.key)
 Index("sleep_calls_pass", sleep_calls.c.pass_id, sleep_calls.c.id)
 Index("sleep_calls_at", sleep_calls.c.at)
