@@ -26,6 +26,7 @@ NoteId = NewType("NoteId", str)
 PassId = NewType("PassId", str)
 AnswerId = NewType("AnswerId", str)
 DreamId = NewType("DreamId", str)
+AlertId = NewType("AlertId", str)
 MemberId = NewType("MemberId", str)
 
 

@@ -30,7 +30,8 @@ LEFT: Final[Mapping[str, int]] = {
     "deliveries": DAYS + INBOX + 90, "delivery_counts": INBOX + 2,
     "events": 90 + 3,  # three pages of episodes were forgotten
     "calls": 90, "usage_days": DAYS + 90,  # the sums by end user go with the calls
-    "provider_ids": 400, "conversations": 90, "wakes": 90 + 1, "pulses": 90 + 1, "alerts": 90, "provenances": 0,
+    "provider_ids": 400, "conversations": 90, "wakes": 90 + 1, "pulses": 90 + 1, "alerts": 90, "alert_history": 90,
+    "provenances": 0,
     "banks": 2, "episodes": DAYS + 30, "notes": DAYS + 365, "evidence": DAYS + 365, "removals": 3,
     "forgotten_episodes": 7, "promotions": 0,
     "blocks": 365 + 50 + 1 + 10,

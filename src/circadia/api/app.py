@@ -19,6 +19,7 @@ from circadia.api import (
     episodes,
     events,
     fleet,
+    for_you,
     messages,
     passes,
     pulses,
@@ -44,7 +45,7 @@ _ROUTERS: Final = (
     messages.unhandled_router, pulses.router, schedule.router, schedule.coordination_router, wakes.stats_router,
     wakes.djinnbot_router, banks.router, episodes.router, episodes.search_router, banks.transfer_router, blocks.router,
     passes.router, dreams.router, status.router, answers.router, events.router, fleet.usage_router,
-    fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
+    fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router, for_you.router, for_you.alert_router,
 )  # fmt: skip
 """In the order of the OpenAPI document."""
 

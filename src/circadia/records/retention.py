@@ -18,6 +18,7 @@ class RetentionKind(StrEnum):
     CONVERSATIONS = "conversations"
     PROVIDER_IDS = "provider_ids"
     ALERTS = "alerts"
+    ALERT_HISTORY = "alert_history"
     DELIVERIES = "deliveries"
     """Deliveries to agents that were deleted."""
     MESSAGES = "messages"

@@ -239,6 +239,7 @@ def list_ages(settings: Settings) -> Mapping[RetentionKind, timedelta | None]:
         RetentionKind.CONVERSATIONS: of(kept.conversations_days),
         RetentionKind.PROVIDER_IDS: of(kept.provider_ids_days),
         RetentionKind.ALERTS: of(kept.events_days),
+        RetentionKind.ALERT_HISTORY: of(kept.events_days),
         RetentionKind.DELIVERIES: of(kept.messages_days),
         RetentionKind.MESSAGES: of(kept.messages_days),
         RetentionKind.THREADS: of(kept.messages_days),

@@ -58,6 +58,15 @@ def list_history(root: Path) -> list[HistoryEntry]:
     return sorted(entries, key=lambda each: each.created_at, reverse=True)
 
 
+def has_proposal(entries: Iterable[HistoryEntry], changeset_id: str) -> bool:
+    """Return whether something of a dream waits for a person.
+
+    What is left after an answer by file is a further entry of the history, with a number behind the first one's id.
+    """
+    waiting = [each.id for each in entries if each.proposed]
+    return any(key == changeset_id or key.startswith(f"{changeset_id}-") for key in waiting)
+
+
 def _to_entry(changeset: Changeset) -> HistoryEntry:
     return HistoryEntry(
         id=changeset.id,

@@ -8,6 +8,7 @@ from circadia.ids import SessionId
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.access_tokens import AccessTokens
 from circadia.stores.sql.agents import Agents
+from circadia.stores.sql.alert_history import AlertHistory
 from circadia.stores.sql.alerts import Alerts
 from circadia.stores.sql.answer_frames import AnswerFrames
 from circadia.stores.sql.answer_uses import AnswerUses
@@ -74,6 +75,7 @@ class Tx:
     provenances = _Noun(Provenances)
     retention = _Noun(Retention)
     alerts = _Noun(Alerts)
+    alert_history = _Noun(AlertHistory)
     access_tokens = _Noun(AccessTokens)
     dream_jobs = _Noun(DreamJobs)
     overviews = _Noun(Overviews)
