@@ -1,3 +1,4 @@
+import type { WaitingCountView } from "@circadia/client";
 import { type ComponentType, lazy } from "react";
 
 import type { IconName } from "../parts/icon";
@@ -9,10 +10,12 @@ interface PageEntry {
   label?: string;
   icon?: IconName;
   group?: Group;
+  /** What waits for a person there, of which the navigation shows the number. */
+  waiting?: (keyof WaitingCountView)[];
   page: ComponentType;
 }
 
-export const groups = ["Now", "Talk", "Memory", "Record"] as const;
+export const groups = ["Now", "For you", "Memory", "Record"] as const;
 type Group = (typeof groups)[number];
 
 /** All pages; each is one file and loads when it is opened. */
@@ -23,14 +26,18 @@ export const pages: PageEntry[] = [
   { path: "/holds", label: "Holds", icon: "held", group: "Now", page: lazy(() => import("./holds")) },
   { path: "/wakes", label: "Wakes", icon: "wakes", group: "Now", page: lazy(() => import("./wakes")) },
   { path: "/chains/:root", page: lazy(() => import("./chain")) },
-  { path: "/messages", label: "Messages", icon: "inbox", group: "Talk", page: lazy(() => import("./messages")) },
-  { path: "/threads", label: "Threads", icon: "threads", group: "Talk", page: lazy(() => import("./threads")) },
+  {
+    path: "/for-you", label: "For you", icon: "check", group: "For you", page: lazy(() => import("./for-you")),
+    waiting: ["proposals", "dreams", "dead_letters", "alerts"],
+  }, // prettier-ignore
+  { path: "/messages", label: "Messages", icon: "inbox", group: "For you", waiting: ["dead_letters"], page: lazy(() => import("./messages")) },
+  { path: "/threads", label: "Threads", icon: "threads", group: "For you", page: lazy(() => import("./threads")) },
   { path: "/threads/:session/:thread", page: lazy(() => import("./thread")) },
   { path: "/banks", label: "Memory", icon: "memory", group: "Memory", page: lazy(() => import("./banks")) },
   { path: "/banks/:bank", page: lazy(() => import("./bank")) },
   { path: "/passes", label: "Passes", icon: "passes", group: "Memory", page: lazy(() => import("./passes")) },
   { path: "/passes/:pass", page: lazy(() => import("./pass")) },
-  { path: "/dreams", label: "Dreams", icon: "dream", group: "Memory", page: lazy(() => import("./dreams")) },
+  { path: "/dreams", label: "Dreams", icon: "dream", group: "Memory", waiting: ["dreams"], page: lazy(() => import("./dreams")) },
   { path: "/dreams/:dream", page: lazy(() => import("./dream")) },
   { path: "/usage", label: "Usage", icon: "usage", group: "Record", page: lazy(() => import("./usage")) },
   { path: "/events", label: "Events", icon: "events", group: "Record", page: lazy(() => import("./events")) },

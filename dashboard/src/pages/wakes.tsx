@@ -14,6 +14,7 @@ import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { Ago, DateTime } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
+import { WakeCircles } from "../parts/wake-circles";
 import { WakeGraph } from "../parts/wake-graph";
 import { WakeMatrix } from "../parts/wake-matrix";
 import { circadia } from "../server/circadia";
@@ -27,6 +28,7 @@ export default function WakesPage() {
   return (
     <Stack>
       <PageTitle about="Requests to wake an agent, with the decision and the guardrail behind it.">Wakes</PageTitle>
+      <WakeCircles />
       <Tabs defaultValue="list" keepMounted={false}>
         <Tabs.List aria-label="Wakes">
           <Tabs.Tab value="list">Newest</Tabs.Tab>
@@ -68,13 +70,14 @@ function WhoWakesWhom() {
 function WakeList({ onChoose }: { onChoose: (wake: WakeView) => void }) {
   const wakes = useQuery(wakesQuery());
   const columns: Column<WakeView>[] = [
-    { id: "at", header: "When", width: "6rem", cell: (wake) => <Ago at={wake.at} />, sortValue: (wake) => wake.at },
+    { id: "at", header: "When", width: "6rem", narrowWidth: "4.5rem", cell: (wake) => <Ago at={wake.at} />, sortValue: (wake) => wake.at },
     { id: "agent", header: "Agent", width: "2fr", cell: (wake) => <AgentLink reference={wake.agent} />, sortValue: (wake) => wake.agent },
     { id: "from", header: "From", width: "2fr", cell: (wake) => <Name text={wake.from} />, sortValue: (wake) => wake.from, isWideOnly: true },
     {
       id: "decision",
       header: "Decision",
       width: "8rem",
+      narrowWidth: "6.5rem",
       cell: (wake) => <Decision wake={wake} />,
       sortValue: (wake) => wake.decision,
     },
@@ -83,6 +86,7 @@ function WakeList({ onChoose }: { onChoose: (wake: WakeView) => void }) {
       id: "why",
       header: "Explain",
       width: "4.5rem",
+      narrowWidth: "3rem",
       cell: (wake) => (
         <Button size="compact-xs" variant="default" onClick={() => onChoose(wake)} aria-label={`Why this decision on ${wake.agent}`}>
           Why

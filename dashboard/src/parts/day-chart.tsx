@@ -1,14 +1,13 @@
 import type { AgentDay, Span } from "../server/agent-day";
 import { formatDuration, formatNumberOf } from "../server/format";
+import { Chart } from "./chart";
 
 const DAY = 86_400_000;
-const WIDTH = 960;
 const LEFT = 72;
 const ROW = 26;
 
 /** One day from left to right, in UTC: sleep, held calls, pulses and wakes. */
 export function DayChart({ day, dayStart, now }: { day: AgentDay; dayStart: number; now: number }) {
-  const x = (at: number) => LEFT + ((at - dayStart) / DAY) * (WIDTH - LEFT - 8);
   const rows: [string, readonly Span[], string][] = [
     ["asleep", day.asleep, "var(--tone-asleep)"],
     ["held", day.held, "var(--tone-held)"],
@@ -20,8 +19,11 @@ export function DayChart({ day, dayStart, now }: { day: AgentDay; dayStart: numb
     `Today in UTC: asleep for ${formatDuration(asleepSeconds)}, ${formatNumberOf(day.held.length, "held call")}, ` +
     `${formatNumberOf(day.pulses.length, "pulse")}, ${formatNumberOf(day.wakes.length, "wake request")}.`;
   return (
-    <figure style={{ margin: 0 }}>
-      <svg viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={summary} style={{ width: "100%", minHeight: 90 }}>
+    <Chart label={summary} height={height} caption={summary}>
+      {(width, tip) => {
+        const x = (at: number) => LEFT + ((at - dayStart) / DAY) * (width - LEFT - 8);
+        return (
+          <>
         {[0, 6, 12, 18, 24].map((hour) => (
           <g key={hour}>
             <line x1={x(dayStart + hour * 3_600_000)} x2={x(dayStart + hour * 3_600_000)} y1={0} y2={ROW * 4} stroke="var(--mantine-color-default-border)" />
@@ -41,10 +43,9 @@ export function DayChart({ day, dayStart, now }: { day: AgentDay; dayStart: numb
                 width={Math.max(2, x(span.to) - x(span.from))}
                 height={ROW - 10}
                 rx={3}
-                fill={colour}
-              >
-                <title>{`${span.title}, ${formatDuration((span.to - span.from) / 1000)}`}</title>
-              </rect>
+                fill={span.hasFailed ? "var(--tone-bad)" : colour}
+                {...tip(`${span.title}, ${formatDuration((span.to - span.from) / 1000)}`)}
+              />
             ))}
           </g>
         ))}
@@ -58,14 +59,14 @@ export function DayChart({ day, dayStart, now }: { day: AgentDay; dayStart: numb
             fill={wake.isAdmitted ? "var(--tone-awake)" : "transparent"}
             stroke={wake.isAdmitted ? "var(--tone-awake)" : "var(--tone-bad)"}
             strokeWidth={2}
-          >
-            <title>{wake.title}</title>
-          </circle>
+            {...tip(wake.title)}
+          />
         ))}
         <line x1={x(now)} x2={x(now)} y1={0} y2={ROW * 4} stroke="var(--mantine-color-text)" strokeDasharray="3 3" />
-      </svg>
-      <figcaption style={{ fontSize: "var(--mantine-font-size-sm)" }}>{summary}</figcaption>
-    </figure>
+          </>
+        );
+      }}
+    </Chart>
   );
 }
 

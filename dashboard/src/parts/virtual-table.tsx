@@ -3,6 +3,8 @@ import { useMediaQuery } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 
+import { useRowHeight } from "../server/preferences";
+
 export interface Column<Row> {
   id: string;
   header: string;
@@ -50,7 +52,8 @@ interface Sort {
 
 /** A table that draws the visible rows only, of any number. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
-  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = 40, narrowRowHeight = rowHeight } = props;
+  const ownHeight = useRowHeight();
+  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = ownHeight, narrowRowHeight = rowHeight } = props;
   const [sort, setSort] = useState<Sort | undefined>(initialSort);
   const sorted = useMemo(() => sortRows(rows, props.columns, sort), [rows, props.columns, sort]);
   const columns = selection ? [selectionColumn(selection, sorted, rowKey), ...props.columns] : props.columns;

@@ -4,6 +4,8 @@ export interface Span {
   from: number;
   to: number;
   title: string;
+  /** Whether it is a pulse that ended badly. */
+  hasFailed?: boolean;
 }
 
 export interface Mark {
@@ -19,6 +21,8 @@ export interface AgentDay {
   pulses: Span[];
   wakes: Mark[];
 }
+
+const FAILED: readonly PulseView["status"][] = ["failed", "timed_out", "interrupted"];
 
 interface Facts {
   /** Newest first. */
@@ -40,7 +44,10 @@ export function buildAgentDay({ events, pulses, isAsleep, since, dayStart, now }
     held: findHolds(today, dayStart, now),
     pulses: pulses
       .filter((pulse) => pulse.started_at !== null && endOf(pulse, now) > dayStart)
-      .map((pulse) => clip(Date.parse(pulse.started_at!), endOf(pulse, now), `pulse ${pulse.status}: ${pulse.reason || pulse.kind}`)),
+      .map((pulse) => ({
+        ...clip(Date.parse(pulse.started_at!), endOf(pulse, now), `pulse ${pulse.status}: ${pulse.reason || pulse.kind}`),
+        hasFailed: FAILED.includes(pulse.status),
+      })),
     wakes: today
       .filter(({ type }) => type === "wake")
       .map(({ at, data }) => {

@@ -18,6 +18,7 @@ from circadia.api import (
     dreams,
     episodes,
     events,
+    explanations,
     fleet,
     for_you,
     messages,
@@ -46,6 +47,7 @@ _ROUTERS: Final = (
     wakes.djinnbot_router, banks.router, episodes.router, episodes.search_router, banks.transfer_router, blocks.router,
     passes.router, dreams.router, status.router, answers.router, events.router, fleet.usage_router,
     fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router, for_you.router, for_you.alert_router,
+    explanations.router,
 )  # fmt: skip
 """In the order of the OpenAPI document."""
 

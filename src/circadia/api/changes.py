@@ -46,7 +46,9 @@ def _find_ids(change: Change) -> Iterator[tuple[str, Role]]:
         known.add(change.target)
         yield change.target, "target"
     after = change.after or {}
-    for key in [*(each for name in _KEYS for each in _as_ids(after.get(name))), *source_ids_of(change)]:
+    edit = after.get("edit")
+    edited = _as_ids(cast("Mapping[str, object]", edit).get("ids")) if isinstance(edit, Mapping) else ()
+    for key in [*edited, *(each for name in _KEYS for each in _as_ids(after.get(name))), *source_ids_of(change)]:
         if key not in known:
             known.add(key)
             yield key, "source"

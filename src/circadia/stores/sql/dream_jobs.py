@@ -61,6 +61,9 @@ _write_job = build_writer(
 _ADD = Statement(Upsert(dream_jobs), _FIELDS)
 _SELECT = Statement(select(dream_jobs).where(dream_jobs.c.id == bindparam("of")), read=_read_job)
 
+_IS_WAITING = text("dream_jobs.waits")
+"""In the form of the index: SQLite uses a partial index only if the statement shows that its condition holds."""
+
 
 class DreamJobs(Noun):
     """Dreams over memory folders and banks. One over each is open at a time."""
@@ -102,12 +105,12 @@ class DreamJobs(Noun):
         statement = where_given(statement, (dream_jobs.c.source, source), (dream_jobs.c.name, name))
         statement = where_given(statement, (dream_jobs.c.pass_id, entry))
         if waits:
-            statement = statement.where(dream_jobs.c.waits)
+            statement = statement.where(_IS_WAITING)
         if before is not None:
             statement = statement.where(dream_jobs.c.id < before)
         return await self._select(statement, _read_job)
 
     async def count_waiting(self) -> int:
         """Return how many dreams wait for a person."""
-        statement = select(func.count()).select_from(dream_jobs).where(dream_jobs.c.waits)
+        statement = select(func.count()).select_from(dream_jobs).where(_IS_WAITING)
         return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))
