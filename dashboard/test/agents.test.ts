@@ -33,6 +33,13 @@ test("an agent that has not moved today is asleep or awake all day", () => {
   assert.deepEqual(buildAgentDay({ ...facts, isAsleep: false }).asleep, []);
 });
 
+test("a pulse that failed, timed out or was interrupted is told from one that ended well", () => {
+  const pulse = (status: string) => ({ status, started_at: at(1), ended_at: at(2), reason: "", kind: "wake" }) as never;
+  const pulses = ["succeeded", "failed", "timed_out", "interrupted", "cancelled"].map(pulse);
+  const day = buildAgentDay({ events: [], pulses, isAsleep: false, since: at(0), dayStart: DAY, now: DAY + 3 * 3_600_000 });
+  assert.deepEqual(day.pulses.map(({ hasFailed }) => hasFailed), [false, true, true, true, false]);
+});
+
 test("only the agents that an event concerns are read again, and come in, change or go", () => {
   const batch = [event("held", 1), event("message", 1, {}, "bob"), event("agent_deleted", 1, {}, "cyd", "team")];
   assert.deepEqual([...touchedAgents(batch)], ["ann", "team:cyd"]);

@@ -1,6 +1,7 @@
 """Looks: the font, rows, zones, colours of state, small screens, and what is open or still loads."""
 
 import asyncio
+import itertools
 import re
 
 import pytest
@@ -121,15 +122,42 @@ async def test_at_390_px_wakes_name_their_agent_charts_have_readable_letters_and
         assert box["height"] > 9, box
 
 
-async def test_rows_of_ready_answers_do_not_overlap_and_a_failed_pulse_is_not_green(site: Site) -> None:
+async def test_rows_of_ready_answers_do_not_overlap_whatever_they_say(site: Site) -> None:
+    await site.call("POST", "/banks", {"name": "rows"})
+    why_not = "block 'hours' has version 3, and the answer rests on version 2, which said something else"
+    rows = [
+        {
+            "id": f"ans_{number}", "agent": "ann", "question": "When does it open? " * 9, "text": "At 9.\n" * 9,
+            "stands": False, "why_not": why_not, "made_at": "2026-01-01T00:00:00Z", "uses": number, "usd": 0.1,
+        }
+        for number in range(3)
+    ]  # fmt: skip
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"bank": "rows", "answers": rows, "after": None})
+
     async with site.open("/agents") as page:
-        await settle(page)
-        colours: list[str] = await page.evaluate(
-            """["asleep", "awake", "held", "pulse", "dream", "good", "bad"].map(
-              (tone) => getComputedStyle(document.documentElement).getPropertyValue(`--tone-${tone}`).trim())"""
+        await page.route(re.compile(r"/banks/rows/answers(\?|$)"), answer)
+        await page.goto("/ui/banks/rows?tab=answers")
+        cells = page.get_by_role("table", name="Ready answers").get_by_role("cell")
+        await expect(cells.first).to_be_visible()
+        spans: list[tuple[float, float]] = await page.evaluate(
+            """[...document.querySelectorAll(".table-body .table-row")].map((row) => [
+              Math.min(...[...row.children].map((each) => each.getBoundingClientRect().top)),
+              Math.max(...[...row.children].map((each) => each.getBoundingClientRect().bottom))])"""
         )
-        series: list[str] = await page.evaluate(
-            """[1, 2, 3, 4, 5, 6, 7].map(
-              (number) => getComputedStyle(document.documentElement).getPropertyValue(`--series-${number}`).trim())"""
-        )
-    assert len({*colours, *series}) == 14, "a state has a colour that no other state and no series has"
+    assert len(spans) == 3
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(sorted(spans))), spans
+
+
+async def test_seven_states_and_seven_series_have_colours_of_their_own_in_light_and_dark(site: Site) -> None:
+    for scheme in ("light", "dark"):
+        async with site.open("/agents", scheme=scheme) as page:
+            await settle(page)
+            colours: list[str] = await page.evaluate(
+                """[...["asleep", "awake", "held", "pulse", "dream", "good", "bad"].map((tone) => `--tone-${tone}`),
+                  ...[1, 2, 3, 4, 5, 6, 7].map((number) => `--series-${number}`)]
+                  .map((name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim())"""
+            )
+        assert "" not in colours
+        assert len(set(colours)) == 14, colours
