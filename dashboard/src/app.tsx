@@ -14,7 +14,7 @@ export function App() {
   if (session.isPending) {
     return (
       <Center h="100vh" component="main" aria-busy="true">
-        <Loader aria-label="Loading" />
+        <Loader role="status" aria-label="Loading" />
       </Center>
     );
   }

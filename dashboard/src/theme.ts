@@ -6,7 +6,15 @@ export const theme = createTheme({
   autoContrast: true,
   cursorType: "pointer",
   focusRing: "auto",
-  fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+  fontFamily: "'Inter Latin', system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+  fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.8125rem", lg: "0.9375rem", xl: "1.25rem" },
+  headings: {
+    fontWeight: "650",
+    sizes: {
+      h2: { fontSize: "1rem" }, h3: { fontSize: "1.125rem" }, h4: { fontSize: "1rem" }, h5: { fontSize: "0.875rem" },
+      h6: { fontSize: "0.8125rem" },
+    },
+  }, // prettier-ignore
   fontFamilyMonospace: "ui-monospace, 'SFMono-Regular', Menlo, Consolas, monospace",
   components: {
     Alert: { styles: { title: { color: "var(--mantine-color-text)" }, label: { color: "var(--mantine-color-text)" } } },

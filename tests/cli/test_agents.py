@@ -87,6 +87,34 @@ async def test_one_is_shown_with_its_policy(operator: CircadiaProcess) -> None:
     assert (await run("agents", "show", "ann", "--session", "show", "--json")).json["policy"]["max_calls_per_day"] == 7
 
 
+@pytest.mark.spec("UI-18")
+async def test_one_says_since_when_why_and_what_wakes_it_next_and_flags_a_circle(operator: CircadiaProcess) -> None:
+    await operator.create_session("circle", [{"name": "ping"}, {"name": "pong"}])
+    await run("sleep", "circle:ping")
+    out = " ".join((await run("agents", "show", "circle:ping")).out.split())
+    assert "asleep for" in out
+    assert "by operator; nothing planned wakes it, only: mentioned" in out
+    assert "in a circle" not in out
+    people = {"participants": ["ping", "pong"], "name": "game"}
+    await operator.call("POST", "/sessions/circle/threads", people)
+    message = ""
+    for sender, target in (("ping", "pong"), ("pong", "ping")):
+        await run("sleep", f"circle:{target}")
+        said = {"from": sender, "content": "your turn", "mentions": [target]}
+        message = (await operator.call("POST", "/sessions/circle/threads/game/messages", said))["id"]
+    shown = await run("agents", "show", "circle:ping")
+    line = " ".join(shown.out.split())
+    assert "awake for" in line
+    assert "mentioned by circle:pong" in line
+    assert "wakes in a circle today: circle:ping, circle:pong, 2 times" in line
+    found = (await run("agents", "show", "circle:ping", "--json")).json
+    assert found["because"] == "mentioned by circle:pong"
+    assert found["circles"][0]["wakes"] == 2
+    why = " ".join((await run("wakes", "explain", message)).out.split())
+    assert "circle:ping yes" in why
+    assert "admitted" in why
+
+
 async def test_what_agents_wrote_cannot_steer_the_readers_terminal(operator: CircadiaProcess) -> None:
     await operator.create_session("sly", [{"name": "ann", "description": "\x1b[2Jgone\x07"}])
     out = (await run("agents", "--session", "sly")).out

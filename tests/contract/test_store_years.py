@@ -32,7 +32,7 @@ LEFT: Final[Mapping[str, int]] = {
     "events": 90 + 3,  # three pages of episodes were forgotten
     "calls": 90, "call_texts": 7, "usage_days": DAYS + 90,  # the sums by end user go with the calls
     "provider_ids": 400, "conversations": 90, "wakes": 90 + 1, "pulses": 90 + 1, "alerts": 90, "provenances": 0,
-    "hook_deliveries": 90, "spans": 90, "span_sums": 90,
+    "hook_deliveries": 90, "spans": 90, "span_sums": 90, "alert_history": 90,
     "banks": 2, "episodes": DAYS + 30, "notes": DAYS + 365, "evidence": DAYS + 365, "removals": 3,
     "forgotten_episodes": 7, "promotions": 0, "approvals": 90,
     "blocks": 365 + 50 + 1 + 10,

@@ -13,7 +13,9 @@ from circadia.stores.sql.tx import ALL_TABLES
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES: Final[Mapping[str, Table]] = {table.name: table for table in ALL_TABLES}
 _FIRST_DAY: Final = (START - datetime(1970, 1, 1, tzinfo=UTC)).days
-_LISTS: Final = frozenset({"mentions", "messages", "operations", "phrasings", "headers", "spans", "stale", "trace"})
+_LISTS: Final = frozenset(
+    {"mentions", "messages", "operations", "phrasings", "headers", "spans", "reviews", "stale", "trace"}
+)
 
 Row = dict[str, Any]
 Maker = Callable[[int], Row]
@@ -112,6 +114,7 @@ def _write_log(write: Writer) -> None:
     write("span_sums", lambda day: {"session": "default", "at": at(day)})
     write("alerts", lambda day: {"cause": "c", "subject": f"s{day}", "told_at": at(day)})
     write("hook_deliveries", lambda day: {"hook": "h", "delivery_id": f"d{day}", "at": at(day)})
+    write("alert_history", lambda day: {"id": f"al{day}", "cause": "c", "at": at(day)})
     write("provenances", lambda day: {"expires_at": at(day)})
 
 

@@ -98,7 +98,10 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
 async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well_again(stand: Stand) -> None:
     first, second = health_of(stand)[0], health_of(stand)[0]
     posted: list[object] = []
-    telling = [AlertNotifier(stand.clock, stand.ids, stand.store, partial(_note, posted)) for _ in range(2)]
+    telling = [
+        AlertNotifier(stand.clock, stand.ids, stand.store, stand.memory.events, partial(_note, posted))
+        for _ in range(2)
+    ]
     for each in telling:
         await each.step()
     await stand.said("one", "two")

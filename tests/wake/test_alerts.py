@@ -65,7 +65,7 @@ async def stand(sqlite_store: Store) -> Stand:
     async def post(alert: Mapping[str, object]) -> None:
         posted.append(alert)
 
-    alerts = AlertNotifier(clock, ids, store, post)
+    alerts = AlertNotifier(clock, ids, store, EventLog(clock, signals), post)
     await alerts.step()
     return Stand(clock, store, agent, alerts, posted)
 
@@ -87,7 +87,7 @@ async def test_the_same_cause_of_the_same_agent_is_told_once_an_hour(stand: Stan
 @pytest.mark.spec("WAKE-76")
 async def test_what_happened_before_the_start_is_not_told_again(stand: Stand) -> None:
     await stand.happens("dead_letter")
-    later = AlertNotifier(stand.clock, IDS, stand.store, None)
+    later = AlertNotifier(stand.clock, IDS, stand.store, EventLog(stand.clock, LocalSignals()), None)
     await later.step()
     await stand.alerts.wait_until_posted()
     assert stand.causes == ["dead_letter"]
@@ -100,7 +100,7 @@ async def test_of_two_servers_one_tells_and_the_other_goes_on_alone_when_it_has_
     async def post(alert: Mapping[str, object]) -> None:
         posted.append(alert)
 
-    other = AlertNotifier(stand.clock, IDS, stand.store, post)
+    other = AlertNotifier(stand.clock, IDS, stand.store, EventLog(stand.clock, LocalSignals()), post)
     await other.step()
     await stand.happens("dead_letter", pulse="pls_1")
     await other.step()
@@ -131,7 +131,7 @@ async def test_a_webhook_that_fails_stops_no_alert(stand: Stand, caplog: pytest.
     async def post(_: Mapping[str, object]) -> None:
         raise OSError("refused, with a secret in the URL")
 
-    alerts = AlertNotifier(stand.clock, IDS, stand.store, post)
+    alerts = AlertNotifier(stand.clock, IDS, stand.store, EventLog(stand.clock, LocalSignals()), post)
     await alerts.step()
     stand.alerts = alerts
     await stand.happens("dead_letter")
@@ -170,7 +170,7 @@ async def test_what_a_server_has_not_posted_that_died_is_posted_by_the_next_one_
     stand: Stand, clock_set: float
 ) -> None:
     receiver = Receiver()
-    first = AlertNotifier(stand.clock, IDS, stand.store, receiver)
+    first = AlertNotifier(stand.clock, IDS, stand.store, EventLog(stand.clock, LocalSignals()), receiver)
     await first.step()
     async with stand.store.begin_write() as tx:
         data = {"cause": "dead_letter", "pulse": "pls_1"}
@@ -184,7 +184,7 @@ async def test_what_a_server_has_not_posted_that_died_is_posted_by_the_next_one_
     stand.clock.set(clock_set)
     stand.clock.advance(60)  # it looks once a minute
     receiver.free.set()
-    later = AlertNotifier(stand.clock, IDS, stand.store, receiver)
+    later = AlertNotifier(stand.clock, IDS, stand.store, EventLog(stand.clock, LocalSignals()), receiver)
     for alerts in (later, stand.alerts, later):
         await alerts.step()
         await alerts.wait_until_posted()
@@ -203,7 +203,7 @@ async def test_an_alert_that_a_webhook_refused_is_not_posted_again_and_each_has_
         refused.append(alert)
         raise OSError("refused")
 
-    stand.alerts = AlertNotifier(stand.clock, IDS, stand.store, post)
+    stand.alerts = AlertNotifier(stand.clock, IDS, stand.store, EventLog(stand.clock, LocalSignals()), post)
     await stand.alerts.step()
     await stand.happens("dead_letter")
     await stand.happens("routine_skipped")
@@ -224,7 +224,7 @@ async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(
     cap = {"wake_guardrails": {**NO_LIMITS, "max_wakes_per_day": 2}}
     async with fleet(tmp_path) as team:
         ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, cap)
-        alerts = AlertNotifier(team.clock, IDS, team.store, post)
+        alerts = AlertNotifier(team.clock, IDS, team.store, EventLog(team.clock, LocalSignals()), post)
         await alerts.step()
         await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
         for _ in range(3):
@@ -253,7 +253,9 @@ async def test_four_fifths_of_a_day_s_minutes_and_of_the_fleet_s_wakes_are_told_
     cap = {"wake_guardrails": {**NO_LIMITS, "max_daily_session_minutes": 10}}
     async with fleet(tmp_path) as team:
         ann, bob = await team.agent("ann", FREE), await team.agent("bob", LAUNCHED, cap)
-        alerts = AlertNotifier(team.clock, IDS, team.store, post, fleet_wakes_per_day=5)
+        alerts = AlertNotifier(
+            team.clock, IDS, team.store, EventLog(team.clock, LocalSignals()), post, fleet_wakes_per_day=5
+        )
         await alerts.step()
         for minutes in (7, 1.5, 0, 0):
             await team.run((await team.ask(ann, bob)).pulse_id, seconds=minutes * 60)
@@ -292,7 +294,9 @@ async def watched(team: Fleet) -> AlertRecorder:
         posted.append(alert)
 
     await team.home()
-    found = AlertRecorder(team, AlertNotifier(team.clock, IDS, team.store, post), posted)
+    found = AlertRecorder(
+        team, AlertNotifier(team.clock, IDS, team.store, EventLog(team.clock, LocalSignals()), post), posted
+    )
     assert await found.told() == []
     return found
 

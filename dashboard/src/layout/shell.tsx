@@ -62,7 +62,7 @@ export function Shell() {
       </AppShell.Navbar>
       <AppShell.Main id="main" ref={main} tabIndex={-1} style={{ outline: "none" }}>
         <ErrorBoundary key={location}>
-          <Suspense fallback={<Loader aria-label="Loading" />}>
+          <Suspense fallback={<Loader role="status" aria-label="Loading" />}>
             <Switch>
               {pages.map(({ path, page: Page }) => (
                 <Route key={path} path={path} component={Page} />

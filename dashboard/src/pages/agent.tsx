@@ -7,6 +7,7 @@ import { useLocation, useParams } from "wouter";
 import { ActButton } from "../parts/act-button";
 import { AgentContext } from "../parts/agent-context";
 import { AgentDay } from "../parts/agent-day";
+import { AgentHeadline } from "../parts/agent-headline";
 import { AgentInbox } from "../parts/agent-inbox";
 import { AgentSchedule } from "../parts/agent-schedule";
 import { AgentSettings } from "../parts/agent-settings";
@@ -22,7 +23,8 @@ import { WakeForm } from "../parts/wake-form";
 import { callsAddress } from "../server/call-filter";
 import { circadia } from "../server/circadia";
 import { useHolds } from "../server/holds";
-import { agentQuery, pulsesQuery, type TaggedAgent, wakesQuery } from "../server/queries";
+import { AgentZoneContext } from "../server/preferences";
+import { agentQuery, coordinationQuery, pulsesQuery, type TaggedAgent, wakesQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
 import { useViewPart } from "../server/view";
 
@@ -37,52 +39,56 @@ export default function AgentPage() {
 function AgentDetails({ agent }: { agent: TaggedAgent }) {
   const [tab, setTab] = useViewPart("tab", "day");
   const holds = useHolds(1, { session: agent.session, agent: agent.name });
+  const zone = useQuery(coordinationQuery(agent.reference)).data?.settings["zone"]?.value;
   return (
-    <Stack>
-      <PageTitle acts={<AgentActs agent={agent} />}>{agent.reference}</PageTitle>
-      {agent.description && <ForeignText text={agent.description} />}
-      <SimpleGrid cols={{ base: 1, xs: 2, lg: 5 }}>
-        <Stat label="State" note={<Why agent={agent} />}>
-          <AgentState state={stateOf(agent)} />
-        </Stat>
-        <Stat label={agent.sleeping ? "Asleep for" : "Awake for"}>
-          <Lasting since={agent.since} />
-        </Stat>
-        <Stat label="Held calls" icon="held" tone="held" href={callsAddress({ status: "held", session: agent.session, agent: agent.name })}>
-          {agent.held + (holds.data?.total_elsewhere ?? 0)}
-        </Stat>
-        <LastWake agent={agent} />
-        <NextWake agent={agent} />
-      </SimpleGrid>
-      <Tabs value={tab} onChange={setTab} keepMounted={false}>
-        <Tabs.List aria-label="About this agent">
-          <Tabs.Tab value="day">Day</Tabs.Tab>
-          <Tabs.Tab value="inbox">Inbox</Tabs.Tab>
-          <Tabs.Tab value="budgets">Budgets</Tabs.Tab>
-          <Tabs.Tab value="schedule">Schedule</Tabs.Tab>
-          <Tabs.Tab value="context">Context</Tabs.Tab>
-          <Tabs.Tab value="settings">Settings</Tabs.Tab>
-        </Tabs.List>
-        <Tabs.Panel value="day" pt="md">
-          <AgentDay agent={agent} />
-        </Tabs.Panel>
-        <Tabs.Panel value="inbox" pt="md">
-          <AgentInbox reference={agent.reference} />
-        </Tabs.Panel>
-        <Tabs.Panel value="context" pt="md">
-          <AgentContext agent={agent} />
-        </Tabs.Panel>
-        <Tabs.Panel value="budgets" pt="md">
-          <Budgets agent={agent} />
-        </Tabs.Panel>
-        <Tabs.Panel value="schedule" pt="md">
-          <AgentSchedule reference={agent.reference} />
-        </Tabs.Panel>
-        <Tabs.Panel value="settings" pt="md">
-          <AgentSettings agent={agent} />
-        </Tabs.Panel>
-      </Tabs>
-    </Stack>
+    <AgentZoneContext value={typeof zone === "string" ? zone : "UTC"}>
+      <Stack>
+        <PageTitle acts={<AgentActs agent={agent} />}>{agent.reference}</PageTitle>
+        <AgentHeadline agent={agent} />
+        {agent.description && <ForeignText text={agent.description} />}
+        <SimpleGrid cols={{ base: 1, xs: 2, lg: 5 }}>
+          <Stat label="State" note={<Why agent={agent} />}>
+            <AgentState state={stateOf(agent)} />
+          </Stat>
+          <Stat label={agent.sleeping ? "Asleep for" : "Awake for"}>
+            <Lasting since={agent.since} />
+          </Stat>
+          <Stat label="Held calls" icon="held" tone="held" href={callsAddress({ status: "held", session: agent.session, agent: agent.name })}>
+            {agent.held + (holds.data?.total_elsewhere ?? 0)}
+          </Stat>
+          <LastWake agent={agent} />
+          <NextWake agent={agent} />
+        </SimpleGrid>
+        <Tabs value={tab} onChange={setTab} keepMounted={false}>
+          <Tabs.List aria-label="About this agent">
+            <Tabs.Tab value="day">Day</Tabs.Tab>
+            <Tabs.Tab value="inbox">Inbox</Tabs.Tab>
+            <Tabs.Tab value="budgets">Budgets</Tabs.Tab>
+            <Tabs.Tab value="schedule">Schedule</Tabs.Tab>
+            <Tabs.Tab value="context">Context</Tabs.Tab>
+            <Tabs.Tab value="settings">Settings</Tabs.Tab>
+          </Tabs.List>
+          <Tabs.Panel value="day" pt="md">
+            <AgentDay agent={agent} />
+          </Tabs.Panel>
+          <Tabs.Panel value="inbox" pt="md">
+            <AgentInbox reference={agent.reference} />
+          </Tabs.Panel>
+          <Tabs.Panel value="context" pt="md">
+            <AgentContext agent={agent} />
+          </Tabs.Panel>
+          <Tabs.Panel value="budgets" pt="md">
+            <Budgets agent={agent} />
+          </Tabs.Panel>
+          <Tabs.Panel value="schedule" pt="md">
+            <AgentSchedule reference={agent.reference} />
+          </Tabs.Panel>
+          <Tabs.Panel value="settings" pt="md">
+            <AgentSettings agent={agent} />
+          </Tabs.Panel>
+        </Tabs>
+      </Stack>
+    </AgentZoneContext>
   );
 }
 

@@ -1,9 +1,10 @@
 import type { DreamView } from "@circadia/client";
-import { Anchor, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Anchor, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "wouter";
 
 import { ActButton } from "../parts/act-button";
+import { DreamActs } from "../parts/dream-acts";
 import { DreamStatus } from "../parts/dream-status";
 import { ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
@@ -13,7 +14,7 @@ import { DateTime } from "../parts/time";
 import { UnifiedDiff } from "../parts/unified-diff";
 import { circadia } from "../server/circadia";
 import { formatCount, formatUsd } from "../server/format";
-import { dreamDiffQuery, dreamQuery, folderQuery } from "../server/queries";
+import { dreamDiffQuery, dreamQuery } from "../server/queries";
 
 /** One dream: what it changed or proposes, and a person's verdict on it. */
 export default function DreamPage() {
@@ -25,6 +26,7 @@ export default function DreamPage() {
         <Stack>
           <PageTitle acts={<Acts dream={dream} />}>{`Dream over ${dream.inputs[0]!.type} ${dream.inputs[0]!.name}`}</PageTitle>
           <Facts dream={dream} />
+          <Reviews dream={dream} />
           {isOfFolder(dream) && dream.entry !== null && <Diff dream={dream} />}
         </Stack>
       )}
@@ -42,7 +44,7 @@ function Facts({ dream }: { dream: DreamView }) {
       {dream.instructions && <ForeignText text={dream.instructions} />}
       <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
         <Stat label="Status" note={dream.error?.message}>
-          <DreamStatus status={dream.status} />
+          <DreamStatus dream={dream} />
         </Stat>
         <Stat label="What it did">
           <Text size="sm" className="foreign-text">
@@ -59,6 +61,21 @@ function Facts({ dream }: { dream: DreamView }) {
         </Stat>
       </SimpleGrid>
     </>
+  );
+}
+
+/** Who has decided what, and when. */
+function Reviews({ dream: { reviews } }: { dream: DreamView }) {
+  if (reviews.length === 0) return null;
+  return (
+    <Stack component="ul" gap={2} m={0} pl="md" aria-label="Decisions">
+      {reviews.map(({ act, by, at, files }) => (
+        <Text key={`${at} ${act}`} size="sm" component="li">
+          {act} by <Name text={by} />, <DateTime at={at} />
+          {files.length > 0 && `: ${files.join(", ")}`}
+        </Text>
+      ))}
+    </Stack>
   );
 }
 
@@ -97,41 +114,7 @@ function Acts({ dream }: { dream: DreamView }) {
       </ActButton>
     );
   }
-  return isOfFolder(dream) && dream.entry !== null ? <FolderActs dream={dream} /> : null;
-}
-
-function FolderActs({ dream }: { dream: DreamView }) {
-  const folder = useQuery(folderQuery(dream.inputs[0]!.name));
-  const path = { dream: dream.id };
-  if (folder.data === undefined) return null;
-  // What is left after an answer by file is a further entry, with a number behind the first one's id.
-  if (folder.data.waiting === dream.entry || folder.data.waiting?.startsWith(`${dream.entry}-`)) {
-    return (
-      <Group gap="xs">
-        <ActButton act={() => circadia.acceptDream({ path })} success="The changes are written.">
-          Accept
-        </ActButton>
-        <ActButton
-          act={() => circadia.refuseDream({ path })}
-          success="The changes are dropped."
-          warning="The changes are dropped, and no later dream proposes the same."
-        >
-          Refuse
-        </ActButton>
-      </Group>
-    );
-  }
-  const entry = folder.data.history.find(({ id }) => id === dream.entry);
-  return (
-    <ActButton
-      act={() => circadia.undoDream({ path })}
-      success="What the dream had replaced is restored."
-      warning="Restores what the dream has replaced. Later changes of other lines stay."
-      barrier={entry === undefined || entry.published.length === 0 ? "The dream has written nothing." : undefined}
-    >
-      Undo
-    </ActButton>
-  );
+  return isOfFolder(dream) && dream.entry !== null ? <DreamActs dream={dream} /> : null;
 }
 
 function isOfFolder(dream: DreamView): boolean {

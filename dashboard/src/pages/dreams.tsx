@@ -28,7 +28,7 @@ const COLUMNS: Column<DreamView>[] = [
     ),
     sortValue: (dream) => dream.created_at,
   },
-  { id: "status", header: "Status", width: "7rem", cell: (dream) => <DreamStatus status={dream.status} />, sortValue: (dream) => dream.status },
+  { id: "status", header: "Status", width: "9rem", cell: (dream) => <DreamStatus dream={dream} />, sortValue: (dream) => dream.status },
   { id: "over", header: "Over", width: "1fr", cell: (dream) => <Name text={`${dream.inputs[0]!.type} ${dream.inputs[0]!.name}`} /> },
   { id: "did", header: "What it did", width: "3fr", cell: (dream) => <Name text={dream.error?.message ?? dream.summary} />, isWideOnly: true },
   {

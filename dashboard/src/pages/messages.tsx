@@ -8,6 +8,7 @@ import { Empty } from "../parts/empty";
 import { Facts } from "../parts/facts";
 import { Icon } from "../parts/icon";
 import { HandledButton, RequeueAllButton, RequeueButton } from "../parts/message-acts";
+import { MessageWakes } from "../parts/message-wakes";
 import { AgentLink, ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
@@ -227,6 +228,7 @@ function MessageDetails({ message, onDone }: { message: UnhandledMessage; onDone
           ),
         }}
       />
+      <MessageWakes message={message.id} />
       <Group>
         {isDead(message) && <RequeueButton message={message} onDone={onDone} />}
         <HandledButton message={message} reference={message.to} onDone={onDone} />

@@ -92,7 +92,7 @@ function Alerts({ overview: { alerts } }: { overview: OverviewView }) {
         <Title order={2} size="h5">
           Alerts of the last 24 hours
         </Title>
-        <Anchor component={Link} href="/events?type=alert" size="sm">
+        <Anchor component={Link} href="/for-you?tab=alerts&alerts=all" size="sm">
           All alerts
         </Anchor>
       </Group>

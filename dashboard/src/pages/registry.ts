@@ -1,3 +1,4 @@
+import type { WaitingCountView } from "@circadia/client";
 import { type ComponentType, lazy } from "react";
 
 import type { IconName } from "../parts/icon";
@@ -9,10 +10,12 @@ interface PageEntry {
   label?: string;
   icon?: IconName;
   group?: Group;
+  /** What waits for a person there, of which the navigation shows the number. */
+  waiting?: (keyof WaitingCountView)[];
   page: ComponentType;
 }
 
-export const groups = ["Now", "Talk", "Memory", "Record", "System"] as const;
+export const groups = ["Now", "For you", "Memory", "Record", "System"] as const;
 type Group = (typeof groups)[number];
 
 /** All pages; each is one file and loads when it is opened. */
@@ -25,15 +28,19 @@ export const pages: PageEntry[] = [
   { path: "/wakes", label: "Wakes", icon: "wakes", group: "Now", page: lazy(() => import("./wakes")) },
   { path: "/chains/:root", page: lazy(() => import("./chain")) },
   { path: "/alarms", label: "Alarms", icon: "alarm", group: "Now", page: lazy(() => import("./alarms")) },
-  { path: "/messages", label: "Messages", icon: "inbox", group: "Talk", page: lazy(() => import("./messages")) },
-  { path: "/hooks", label: "Hooks", icon: "hook", group: "Talk", page: lazy(() => import("./hooks")) },
-  { path: "/threads", label: "Threads", icon: "threads", group: "Talk", page: lazy(() => import("./threads")) },
+  {
+    path: "/for-you", label: "For you", icon: "check", group: "For you", page: lazy(() => import("./for-you")),
+    waiting: ["approvals", "proposals", "dreams", "dead_letters", "alerts"],
+  }, // prettier-ignore
+  { path: "/messages", label: "Messages", icon: "inbox", group: "For you", waiting: ["dead_letters"], page: lazy(() => import("./messages")) },
+  { path: "/threads", label: "Threads", icon: "threads", group: "For you", page: lazy(() => import("./threads")) },
+  { path: "/hooks", label: "Hooks", icon: "hook", group: "For you", page: lazy(() => import("./hooks")) },
   { path: "/threads/:session/:thread", page: lazy(() => import("./thread")) },
   { path: "/banks", label: "Memory", icon: "memory", group: "Memory", page: lazy(() => import("./banks")) },
   { path: "/banks/:bank", page: lazy(() => import("./bank")) },
   { path: "/passes", label: "Passes", icon: "passes", group: "Memory", page: lazy(() => import("./passes")) },
   { path: "/passes/:pass", page: lazy(() => import("./pass")) },
-  { path: "/dreams", label: "Dreams", icon: "dream", group: "Memory", page: lazy(() => import("./dreams")) },
+  { path: "/dreams", label: "Dreams", icon: "dream", group: "Memory", waiting: ["dreams"], page: lazy(() => import("./dreams")) },
   { path: "/dreams/:dream", page: lazy(() => import("./dream")) },
   { path: "/calls", label: "Calls", icon: "calls", group: "Record", page: lazy(() => import("./calls")) },
   { path: "/usage", label: "Usage", icon: "usage", group: "Record", page: lazy(() => import("./usage")) },

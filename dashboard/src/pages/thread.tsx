@@ -7,6 +7,7 @@ import { useParams } from "wouter";
 
 import { ActButton } from "../parts/act-button";
 import { Failure } from "../parts/failure";
+import { MessageWakes } from "../parts/message-wakes";
 import { ForeignText, Name } from "../parts/name";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
@@ -68,6 +69,7 @@ function Conversation({ thread }: { thread: ThreadView }) {
                   </Text>
                 </Group>
                 <ForeignText text={message.content} />
+                {message.mentions.length > 0 && <MentionWakes message={message.id} from={message.from} />}
               </Paper>
             ))}
           </Stack>
@@ -90,6 +92,19 @@ function OlderMessages({ session, thread }: { session: string; thread: string })
         Show older ones
       </Button>
     </Group>
+  );
+}
+
+/** A button that says of each mentioned agent why it was woken, or was not. */
+function MentionWakes({ message, from }: { message: string; from: string }) {
+  const [isShown, setShown] = useState(false);
+  return (
+    <>
+      <Button size="compact-xs" variant="default" aria-expanded={isShown} onClick={() => setShown(!isShown)} aria-label={`Who woke by the message from ${from}`}>
+        Who woke
+      </Button>
+      {isShown && <MessageWakes message={message} />}
+    </>
   );
 }
 

@@ -16,6 +16,7 @@ import { QueryView } from "../parts/query-view";
 import { TextFilter } from "../parts/text-filter";
 import { Ago, DateTime } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
+import { WakeCircles } from "../parts/wake-circles";
 import { WakeGraph } from "../parts/wake-graph";
 import { WakeMatrix } from "../parts/wake-matrix";
 import { actOnAll, describeResult } from "../server/bulk";
@@ -33,6 +34,7 @@ export default function WakesPage() {
   return (
     <Stack>
       <PageTitle about="Requests to wake an agent, with the decision and the guardrail behind it.">Wakes</PageTitle>
+      <WakeCircles />
       <Tabs value={tab} onChange={setTab} keepMounted={false}>
         <Tabs.List aria-label="Wakes">
           <Tabs.Tab value="list">Newest</Tabs.Tab>
@@ -97,13 +99,14 @@ function WakeList({ onChoose }: { onChoose: (wake: string) => void }) {
   const filter = Object.fromEntries([...Object.keys(TEXTS), "decision"].map((name) => [name, params.get(name)]).filter(([, value]) => value));
   const wakes = useInfiniteQuery(allWakesQuery(filter));
   const columns: Column<WakeView>[] = [
-    { id: "at", header: "When", width: "6rem", cell: (wake) => <Ago at={wake.at} />, sortValue: (wake) => wake.at },
+    { id: "at", header: "When", width: "6rem", narrowWidth: "4.5rem", cell: (wake) => <Ago at={wake.at} />, sortValue: (wake) => wake.at },
     { id: "agent", header: "Agent", width: "2fr", cell: (wake) => <AgentLink reference={wake.agent} />, sortValue: (wake) => wake.agent },
     { id: "from", header: "From", width: "2fr", cell: (wake) => <Name text={wake.from} />, sortValue: (wake) => wake.from, isWideOnly: true },
     {
       id: "decision",
       header: "Decision",
       width: "8rem",
+      narrowWidth: "6.5rem",
       cell: (wake) => <Decision wake={wake} />,
       sortValue: (wake) => wake.decision,
     },
@@ -112,6 +115,7 @@ function WakeList({ onChoose }: { onChoose: (wake: string) => void }) {
       id: "why",
       header: "Explain",
       width: "4.5rem",
+      narrowWidth: "3rem",
       cell: (wake) => (
         <Button size="compact-xs" variant="default" onClick={() => onChoose(wake.id)} aria-label={`Why this decision on ${wake.agent}`}>
           Why

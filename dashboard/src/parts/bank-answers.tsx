@@ -1,5 +1,5 @@
 import type { AnswerView } from "@circadia/client";
-import { Stack, Text } from "@mantine/core";
+import { Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { circadia } from "../server/circadia";
@@ -49,9 +49,9 @@ function columnsFor(bank: string): Column<AnswerView>[] {
   return [
     { id: "question", header: "Question", width: "3fr", cell: (answer) => <Name text={answer.question} />, sortValue: (answer) => answer.question },
     { id: "text", header: "Answer", width: "3fr", cell: (answer) => <Name text={answer.text} />, isWideOnly: true },
-    { id: "stands", header: "Found now", width: "8rem", cell: (answer) => <Text size="sm">{answer.stands ? "yes" : `no: ${answer.why_not}`}</Text>, isWideOnly: true },
-    { id: "made", header: "Made", width: "6rem", cell: (answer) => <Ago at={answer.made_at} />, sortValue: (answer) => answer.made_at },
-    { id: "uses", header: "Uses", width: "4rem", cell: (answer) => answer.uses, sortValue: (answer) => answer.uses, isNumber: true },
+    { id: "stands", header: "Found now", width: "8rem", cell: (answer) => <Name text={answer.stands ? "yes" : `no: ${answer.why_not}`} />, isWideOnly: true },
+    { id: "made", header: "Made", width: "6rem", narrowWidth: "4.5rem", cell: (answer) => <Ago at={answer.made_at} />, sortValue: (answer) => answer.made_at },
+    { id: "uses", header: "Uses", width: "4rem", narrowWidth: "2.5rem", cell: (answer) => answer.uses, sortValue: (answer) => answer.uses, isNumber: true },
     { id: "usd", header: "Cost", width: "5rem", cell: (answer) => formatUsd(answer.usd ?? 0), sortValue: (answer) => answer.usd ?? 0, isNumber: true, isWideOnly: true },
     {
       id: "acts",

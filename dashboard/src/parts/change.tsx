@@ -1,10 +1,11 @@
-import type { ChangeView } from "@circadia/client";
-import { Anchor, Group, Paper, Text } from "@mantine/core";
+import type { ChangeSourceView, ChangeView } from "@circadia/client";
+import { Anchor, Group, Paper, SimpleGrid, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 
 import { circadia } from "../server/circadia";
 import { ActButton } from "./act-button";
+import { ChangeTexts } from "./change-texts";
 import { ForeignText, Name } from "./name";
 import { TextDiff } from "./text-diff";
 
@@ -16,6 +17,8 @@ const WORDS: Record<ChangeView["kind"], string> = {
 interface ChangeProps {
   bank: string;
   change: ChangeView;
+  /** What it concerns and rests on. */
+  texts?: readonly ChangeSourceView[] | undefined;
   /** Why it cannot be accepted or refused. */
   barrier: string | undefined;
   /** Why it cannot be undone. */
@@ -25,7 +28,7 @@ interface ChangeProps {
 }
 
 /** One change: before and after, why, and whether it is published. */
-export function Change({ bank, change, barrier, undoBarrier, checkbox }: ChangeProps) {
+export function Change({ bank, change, texts = [], barrier, undoBarrier, checkbox }: ChangeProps) {
   const { number, kind, target, state, operation, why } = change;
   return (
     <Paper component="li" withBorder p="sm">
@@ -43,8 +46,13 @@ export function Change({ bank, change, barrier, undoBarrier, checkbox }: ChangeP
         {state === "staged" && <ChangeActs change={change} barrier={barrier} />}
         {state === "published" && <UndoChange change={change} barrier={undoBarrier} />}
       </Group>
-      <Effect change={change} />
-      {why && <ForeignText text={why} />}
+      <SimpleGrid cols={texts.length > 0 ? { base: 1, md: 2 } : 1} spacing="md" mt={4}>
+        <div style={{ minWidth: 0 }}>
+          <Effect change={change} />
+          {why && <ForeignText text={why} />}
+        </div>
+        <ChangeTexts label={`Texts of change ${number}`} texts={texts} />
+      </SimpleGrid>
     </Paper>
   );
 }

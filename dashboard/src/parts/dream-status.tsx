@@ -1,4 +1,4 @@
-import type { DreamJobStatus } from "@circadia/client";
+import type { DreamJobStatus, DreamView } from "@circadia/client";
 import { Group, Text } from "@mantine/core";
 
 import { Icon, type IconName, type Tone } from "./icon";
@@ -11,13 +11,14 @@ const LOOKS: Record<DreamJobStatus, [IconName, Tone]> = {
   canceled: ["held", "quiet"],
 };
 
-export function DreamStatus({ status }: { status: DreamJobStatus }) {
-  const [icon, tone] = LOOKS[status];
+/** How far a dream is, and what people have decided on it. */
+export function DreamStatus({ dream }: { dream: DreamView }) {
+  const [icon, tone] = dream.waits ? (["warning", "held"] as const) : LOOKS[dream.status];
   return (
     <Group gap={6} wrap="nowrap" component="span" display="inline-flex">
       <Icon name={icon} tone={tone} size={16} />
       <Text size="sm" span>
-        {status}
+        {dream.waits ? "waits for a person" : (dream.reviews.at(-1)?.act ?? dream.status)}
       </Text>
     </Group>
   );

@@ -32,7 +32,6 @@ export function EventTable({ label, events, withAgent = true }: EventTableProps)
       rows={events}
       rowKey={(event) => String(event.number)}
       columns={withAgent ? [TIME, WHAT, AGENT, DETAILS] : [TIME, WHAT, DETAILS]}
-      rowHeight={34}
       empty={<Empty command="circadia events --follow">No event matches yet. New ones appear here by themselves.</Empty>}
     />
   );

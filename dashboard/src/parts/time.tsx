@@ -2,6 +2,7 @@ import { useSyncExternalStore } from "react";
 
 import { serverNow } from "../server/clock";
 import { formatAgo, formatDuration } from "../server/format";
+import { useZone } from "../server/preferences";
 
 const COARSE_MILLISECONDS = 10_000;
 const watchers = new Set<() => void>();
@@ -34,14 +35,30 @@ export function useCoarseNow(): number {
   return useSyncExternalStore(watch, () => Math.floor(serverNow() / COARSE_MILLISECONDS) * COARSE_MILLISECONDS);
 }
 
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const FULL: Intl.DateTimeFormatOptions = { dateStyle: "medium", timeStyle: "long" };
+const SHORT: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/** Return the format of a kind in a zone, the same object each time. */
+function formatOf(options: Intl.DateTimeFormatOptions, zone: string | undefined): Intl.DateTimeFormat {
+  const key = `${options === FULL} ${zone}`;
+  const known = formats.get(key) ?? new Intl.DateTimeFormat(undefined, { ...options, ...(zone !== undefined && { timeZone: zone }) });
+  formats.set(key, known);
+  return known;
+}
+
+/** Return a function that writes a time in the zone that the person has chosen. */
+export function useTimeFormat(kind: "full" | "short" = "full"): (at: string) => string {
+  const format = formatOf(kind === "full" ? FULL : SHORT, useZone());
+  return (at) => format.format(new Date(at));
+}
 
 /** How long ago something happened, by the server's clock; the exact time is its title. */
 export function Ago({ at }: { at: string }) {
   const now = useServerNow();
+  const full = useTimeFormat();
   return (
-    <time dateTime={at} title={full.format(new Date(at))}>
+    <time dateTime={at} title={full(at)}>
       {formatAgo(now - Date.parse(at))}
     </time>
   );
@@ -50,8 +67,9 @@ export function Ago({ at }: { at: string }) {
 /** How long something has lasted, by the server's clock. */
 export function Lasting({ since }: { since: string }) {
   const now = useServerNow();
+  const full = useTimeFormat();
   return (
-    <time dateTime={since} title={`since ${full.format(new Date(since))}`}>
+    <time dateTime={since} title={`since ${full(since)}`}>
       {formatDuration((now - Date.parse(since)) / 1000)}
     </time>
   );
@@ -59,13 +77,16 @@ export function Lasting({ since }: { since: string }) {
 
 /** A time of day; the date is its title. */
 export function ClockTime({ at }: { at: string }) {
+  const full = useTimeFormat();
+  const short = useTimeFormat("short");
   return (
-    <time dateTime={at} title={full.format(new Date(at))}>
-      {short.format(new Date(at))}
+    <time dateTime={at} title={full(at)}>
+      {short(at)}
     </time>
   );
 }
 
 export function DateTime({ at }: { at: string }) {
-  return <time dateTime={at}>{full.format(new Date(at))}</time>;
+  const full = useTimeFormat();
+  return <time dateTime={at}>{full(at)}</time>;
 }

@@ -6,6 +6,8 @@ import { type ReactNode, useEffect, useMemo, useRef } from "react";
 import { saveCsv } from "../server/csv";
 import { useViewPart } from "../server/view";
 
+import { useRowHeight } from "../server/preferences";
+
 export interface Column<Row> {
   id: string;
   header: string;
@@ -55,7 +57,8 @@ interface Sort {
 
 /** A table that draws the visible rows only, of any number. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
-  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = 40, narrowRowHeight = rowHeight } = props;
+  const ownHeight = useRowHeight();
+  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = ownHeight, narrowRowHeight = rowHeight } = props;
   const [sort, setSort] = useSort(props.columns, initialSort);
   const sorted = useMemo(() => sortRows(rows, props.columns, sort), [rows, props.columns, sort]);
   const columns = selection ? [selectionColumn(selection, sorted, rowKey), ...props.columns] : props.columns;

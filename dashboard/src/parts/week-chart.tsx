@@ -1,9 +1,9 @@
 import type { ScheduleView } from "@circadia/client";
 
 import { formatNumberOf } from "../server/format";
+import { Chart } from "./chart";
 
 const DAY = 86_400_000;
-const WIDTH = 960;
 const LEFT = 56;
 const ROW = 22;
 
@@ -11,26 +11,26 @@ const ROW = 22;
 export function WeekChart({ schedule, isDraft = false }: { schedule: ScheduleView; isDraft?: boolean }) {
   const first = Math.floor(Date.parse(schedule.since) / DAY) * DAY;
   const days = Array.from({ length: 8 }, (_, index) => first + index * DAY);
-  const x = (at: number, day: number) => LEFT + ((at - day) / DAY) * (WIDTH - LEFT - 8);
   const summary =
     `${isDraft ? "The draft of the next week" : "Next week"} in UTC: ${formatNumberOf(schedule.occurrences.length, "occurrence")}` +
     `${schedule.complete ? "" : ", of which the first are shown"}, ${formatNumberOf(schedule.spans.length, "blackout")}.`;
   return (
-    <figure style={{ margin: 0 }}>
-      <svg viewBox={`0 0 ${WIDTH} ${ROW * 8 + 18}`} role="img" aria-label={summary} style={{ width: "100%" }}>
+    <Chart label={summary} height={ROW * 8 + 18} caption={summary}>
+      {(width, tip) => {
+        const x = (at: number, day: number) => LEFT + ((at - day) / DAY) * (width - LEFT - 8);
+        return (
+          <>
         {days.map((day, index) => (
           <g key={day} transform={`translate(0 ${index * ROW})`}>
             <text x={0} y={15} fontSize="11" fill="var(--mantine-color-text)">
               {new Date(day).toISOString().slice(5, 10)}
             </text>
-            <line x1={LEFT} x2={WIDTH - 8} y1={ROW - 2} y2={ROW - 2} stroke="var(--mantine-color-default-border)" />
+            <line x1={LEFT} x2={width - 8} y1={ROW - 2} y2={ROW - 2} stroke="var(--mantine-color-default-border)" />
             {schedule.spans
               .map(({ start, end, labels }) => ({ from: Math.max(Date.parse(start), day), to: Math.min(Date.parse(end), day + DAY), labels }))
               .filter(({ from, to }) => from < to)
               .map(({ from, to, labels }) => (
-                <rect key={from} x={x(from, day)} y={3} width={x(to, day) - x(from, day)} height={ROW - 8} fill="var(--tone-quiet)" opacity={0.4}>
-                  <title>{`blackout ${labels.join(", ")}`}</title>
-                </rect>
+                <rect key={from} x={x(from, day)} y={3} width={x(to, day) - x(from, day)} height={ROW - 8} fill="var(--tone-quiet)" opacity={0.4} {...tip(`blackout ${labels.join(", ")}`)} />
               ))}
             {schedule.occurrences
               .filter(({ at }) => Date.parse(at) >= day && Date.parse(at) < day + DAY)
@@ -43,9 +43,8 @@ export function WeekChart({ schedule, isDraft = false }: { schedule: ScheduleVie
                   fill={policy === "run" ? "var(--tone-pulse)" : "transparent"}
                   stroke={policy === "run" ? "var(--tone-pulse)" : "var(--tone-held)"}
                   strokeWidth={2}
-                >
-                  <title>{`${routine}, ${at}: ${policy}`}</title>
-                </circle>
+                  {...tip(`${routine}, ${at}: ${policy}`)}
+                />
               ))}
           </g>
         ))}
@@ -61,8 +60,9 @@ export function WeekChart({ schedule, isDraft = false }: { schedule: ScheduleVie
             {`${String(hour).padStart(2, "0")}:00`}
           </text>
         ))}
-      </svg>
-      <figcaption style={{ fontSize: "var(--mantine-font-size-sm)" }}>{summary}</figcaption>
-    </figure>
+          </>
+        );
+      }}
+    </Chart>
   );
 }

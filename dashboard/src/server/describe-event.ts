@@ -7,9 +7,11 @@ const WORDS: Partial<Record<CircadiaEvent["type"], string>> = {
   admitted: "held call released",
   dropped: "held call dropped",
   token_rotated: "got a new token",
+  reviewed: "changes decided",
+  answers_dropped: "ready answers dropped",
 };
 
-const SHOWN = ["decision", "status", "what", "cause", "actor", "from", "by", "reason", "rule", "detail", "bank", "label", "state", "upstream", "error"]; // prettier-ignore
+const SHOWN = ["decision", "act", "status", "what", "cause", "actor", "from", "by", "reason", "rule", "detail", "bank", "label", "state", "upstream", "error"]; // prettier-ignore
 
 /** Return an event's type in words. */
 export function nameEvent({ type }: CircadiaEvent): string {

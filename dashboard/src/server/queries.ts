@@ -1,6 +1,6 @@
 import type {
-  AgentView, BankList, BankView, CallList, CallView, ChangeList, ChangeView, DreamView, EpisodePage, EpisodeView, ListWakesData, MessageList, NoteState, NoteView, PassStatus, PassView,
-  ReportUsageData, SearchBankData, ShowContextData, UnhandledMessage, UnhandledPage, UsageReport, WakeList, WakeView,
+  AgentView, AlertRecordView, ApprovalView, BankList, BankView, CallList, CallView, ChangeList, ChangeView, DreamView, EpisodePage, EpisodeView, ListWakesData, MessageList, NoteState, NoteView, PassStatus, PassView,
+  ReportUsageData, SearchBankData, ShowContextData, UnhandledMessage, UnhandledPage, UsageReport, WaitingChangeView, WakeList, WakeView,
 } from "@circadia/client"; // prettier-ignore
 import { type InfiniteData, infiniteQueryOptions, type QueryClient, queryOptions } from "@tanstack/react-query";
 
@@ -18,6 +18,8 @@ type Key = readonly [Topic, ...(string | number | undefined)[]];
 /** Usage, and the use of ready answers, have no events: a page that shows them asks again after so long. */
 const USAGE_MILLISECONDS = 5_000;
 const HEALTH_MILLISECONDS = 10_000;
+/** All wakes of a day are counted for them, so no event asks for them anew. */
+const CIRCLES_MILLISECONDS = 30_000;
 /** Episodes have no events either. */
 const EPISODES_MILLISECONDS = 5_000;
 const MOST_OF_A_PAGE = 2_000;
@@ -182,6 +184,21 @@ export const wakeQuery = (wake: string) =>
 
 export const chainQuery = (root: string) =>
   query(["wakes", "chain", root], ({ signal }) => circadia.showChain({ path: { root }, signal }));
+
+/** Since when and why an agent sleeps or is awake, and what wakes it next; its changes refresh it. */
+export const agentReasonQuery = (reference: string) =>
+  query(["agent", reference, "why"], ({ signal }) => circadia.explainAgent({ path: { agent: reference }, signal }));
+
+/** Agents that wake each other today; with an agent, the circles that it is in. */
+export const circlesQuery = (agent?: string) =>
+  queryOptions({
+    ...query(["usage", "circles", agent], async ({ signal }) => (await circadia.listWakeCircles({ query: agent ? { agent } : {}, signal })).circles),
+    refetchInterval: CIRCLES_MILLISECONDS,
+  });
+
+/** Why a message woke its recipients, or did not. */
+export const messageWakesQuery = (message: string) =>
+  query(["wakes", "message", message], async ({ signal }) => (await circadia.explainMessageWakes({ path: { message }, signal })).recipients);
 
 export const wakeStatsQuery = (agent: string) =>
   query(["wakes", "stats", agent], ({ signal }) => circadia.wakeStats({ path: { agent }, signal }));
@@ -387,6 +404,37 @@ export const dreamsQuery = infiniteQueryOptions({
   select: ({ pages }): DreamView[] => pages.flatMap(({ dreams }) => dreams),
 });
 
+/** Dreams over folders whose changes wait for a person. */
+export const waitingDreamsQuery = query(["dreams", "waiting"], async ({ signal }) =>
+  (await circadia.listDreams({ query: { waits: true, limit: 100 }, signal })).dreams,
+);
+
+/** How much waits for a person, of each kind. */
+export const forYouQuery = queryOptions({
+  ...query(["for-you"], ({ signal }) => circadia.countForYou({ signal })),
+  refetchInterval: 60_000,
+});
+
+/** Changes of passes over all banks that wait for a person, page by page. */
+export const proposalsQuery = infiniteQueryOptions({
+  queryKey: ["passes", "proposals"] as const,
+  queryFn: ({ pageParam, signal }) => circadia.listProposals({ query: { limit: 50, ...(pageParam !== null && { after: pageParam }) }, signal }),
+  initialPageParam: null as string | null,
+  getNextPageParam: (page) => page.after,
+  select: ({ pages }): WaitingChangeView[] => pages.flatMap(({ proposals }) => proposals),
+});
+
+/** Raised alerts, newest first, page by page: all, or those that nobody has acknowledged. */
+export const alertsQuery = (isOpen: boolean) =>
+  infiniteQueryOptions({
+    queryKey: ["alerts", isOpen] as const,
+    queryFn: ({ pageParam, signal }) =>
+      circadia.listAlerts({ query: { limit: 200, open: isOpen, ...(pageParam !== null && { before: pageParam }) }, signal }),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.before,
+    select: ({ pages }): AlertRecordView[] => pages.flatMap(({ alerts }) => alerts),
+  });
+
 export const dreamQuery = (dream: string) => query(["dreams", "one", dream], ({ signal }) => circadia.showDream({ path: { dream }, signal }));
 
 /** What a dream over a folder changed or proposes, as a unified diff. */
@@ -413,6 +461,17 @@ export const changesQuery = (pass: string) =>
     return changes;
   });
 
+const CHANGES_WITH_TEXTS = 100;
+
+/** The texts that changes of a pass concern and rest on, by number: of the page that has this number. */
+export const changeTextsQuery = (pass: string, number: number) => {
+  const after = Math.floor((number - 1) / CHANGES_WITH_TEXTS) * CHANGES_WITH_TEXTS;
+  return query(["passes", "texts", pass, after], async ({ signal }) => {
+    const { changes } = await circadia.listChanges({ path: { pass }, query: { after, limit: CHANGES_WITH_TEXTS, texts: true }, signal });
+    return new Map(changes.map(({ number, texts }) => [number, texts]));
+  });
+};
+
 export const bankSleeptimeQuery = (bank: string) =>
   query(["sleeptime", bank], ({ signal }) => circadia.showSleeptime({ path: { bank }, signal }));
 
@@ -437,4 +496,14 @@ export const alarmsQuery = infiniteQueryOptions({
   initialPageParam: null as string | null,
   getNextPageParam: (page) => page.next,
   select: ({ pages }) => pages.flatMap(({ alarms }) => alarms),
+});
+
+/** The calls that wait for a person, newest first, page by page. */
+export const approvalsQuery = infiniteQueryOptions({
+  queryKey: ["approvals"] as const,
+  queryFn: ({ pageParam, signal }) =>
+    circadia.listApprovals({ query: { status: "pending", limit: 100, ...(pageParam !== null && { before: pageParam }) }, signal }),
+  initialPageParam: null as string | null,
+  getNextPageParam: (page) => page.before,
+  select: ({ pages }): ApprovalView[] => pages.flatMap(({ approvals }) => approvals),
 });

@@ -5,7 +5,7 @@ import { referenceOf } from "./reference.ts";
 
 /** First part of a query's key: what events can change. */
 export type Topic =
-  | "agent" | "alarms" | "approvals" | "hooks" | "agents" | "answers" | "banks" | "blocks" | "calls" | "cluster" | "coordination" | "dreams" | "events" | "holds"
+  | "agent" | "agents" | "alarms" | "alerts" | "answers" | "approvals" | "banks" | "blocks" | "calls" | "cluster" | "coordination" | "dreams" | "events" | "for-you" | "holds" | "hooks"
   | "inbox" | "me" | "memory" | "overview" | "passes" | "pulses" | "schedule" | "sessions" | "sleeptime" | "threads"
   | "timeline" | "tokens" | "usage" | "wakes"; // prettier-ignore
 
@@ -35,33 +35,39 @@ const TOPICS: Record<CircadiaEvent["type"], Topic[]> = {
   participant_removed: ["threads"],
   message: ["threads", "inbox"],
   direct_message: ["inbox"],
-  delivery: ["inbox", "overview"],
+  delivery: ["inbox", "overview", "for-you"],
   wake: ["wakes", "timeline", ...ALL_OF_AGENT],
-  pulse: ["pulses", "wakes", "inbox", "timeline", ...ALL_OF_AGENT],
+  pulse: ["pulses", "wakes", "inbox", "timeline", "for-you", ...ALL_OF_AGENT],
   routine: ["schedule", "alarms"],
   alarm: ["alarms", "schedule", ...ALL_OF_AGENT],
   named_event: ["alarms"],
-  approval: ["approvals", "holds", "overview"],
+  approval: ["approvals", "holds", "overview", "for-you"],
   resumed: ["calls"],
   coordination: ["coordination", "schedule"],
   hook: ["hooks"],
   hook_delivery: ["hooks", "inbox"],
-  alert: ["overview"],
+  alert: ["overview", "for-you"],
+  alert_raised: ["alerts", "overview", "for-you"],
+  alert_acknowledged: ["alerts", "overview", "for-you"],
   upstream_error: ["overview"],
   bank_created: ["banks"],
   bank_changed: ["banks"],
-  bank_deleted: ["banks", "memory", "blocks"],
+  bank_deleted: ["banks", "memory", "blocks", "passes", "for-you"],
   block: ["blocks"],
-  forgotten: ["banks", "memory", "blocks", "answers"],
+  forgotten: ["banks", "memory", "blocks", "answers", "passes", "for-you"],
   restored: ["banks", "memory"],
   corrected: ["banks", "memory"],
-  pass: ["passes", "sleeptime", "overview", "memory", "blocks", "answers"],
-  dream: ["dreams"],
+  demoted: ["memory"],
+  promoted: ["banks", "memory"],
+  pass: ["passes", "sleeptime", "overview", "memory", "blocks", "answers", "for-you"],
+  dream: ["dreams", "for-you"],
+  reviewed: ["passes", "dreams", "sleeptime", "overview", "memory", "blocks", "answers", "for-you"],
   passes_paused: ["sleeptime"],
   passes_resumed: ["sleeptime"],
   operation_paused: ["sleeptime"],
   answers_fell_back: ["answers"],
   answers_trusted: ["answers"],
+  answers_dropped: ["answers"],
 };
 
 /** All types of events. */

@@ -20,6 +20,7 @@ from circadia.ids import AgentId, AnswerId
 from circadia.records.agent import Agent, Name
 from circadia.records.answer import Answer, DropReason, LookupOutcome, MatchKind
 from circadia.records.bank import Bank
+from circadia.records.event import AnswerDrop, EventType
 from circadia.schemas.answers import (
     AnswerPage,
     AnswerStats,
@@ -125,6 +126,8 @@ async def drop_answer(bank: str, answer: str, who: Who, context: Context, user: 
         found_bank = await context.memory.banks.get(tx, bank, user)
         ready = await _answer(tx, found_bank, answer)
         await drop_ready_answers(tx, found_bank.id, [ready.id], DropReason.BY_HAND, context.clock.now())
+        data = AnswerDrop(bank=found_bank.name, by=who.name, answers=1, answer=ready.id)
+        await context.memory.events.record(tx, EventType.ANSWERS_DROPPED, data)
 
 
 @router.delete("/banks/{bank}/answers")
@@ -142,6 +145,9 @@ async def drop_answers(
                 tx, found_bank.id, [answer.id for answer in batch], DropReason.BY_HAND, context.clock.now()
             )
             dropped += len(batch)
+        if dropped:
+            data = AnswerDrop(bank=found_bank.name, by=who.name, answers=dropped)
+            await context.memory.events.record(tx, EventType.ANSWERS_DROPPED, data)
     return DroppedView(bank=found_bank.name, dropped=dropped)
 
 

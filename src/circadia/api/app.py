@@ -25,7 +25,9 @@ from circadia.api import (
     dreams,
     episodes,
     events,
+    explanations,
     fleet,
+    for_you,
     hooks,
     messages,
     passes,
@@ -55,6 +57,7 @@ _ROUTERS: Final = (
     status.router, answers.router, events.router, timeline.router, calls.router, search.router,
     fleet.config_router, fleet.usage_router,
     fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
+    for_you.router, for_you.alert_router, explanations.router,
 )  # fmt: skip
 """In the order of the OpenAPI document."""
 

@@ -15,7 +15,7 @@ from circadia.api.passes import MAX_INSTRUCTIONS
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import DreamId, PassId
 from circadia.memory.episodes import is_text
-from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamMode, DreamSource
+from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamMode, DreamSource, ReviewKind
 from circadia.schemas.dreams import (
     DreamDiffView,
     DreamErrorView,
@@ -29,6 +29,8 @@ from circadia.schemas.dreams import (
     MemoryFolderDetail,
     MemoryFolderList,
 )
+from circadia.sleeptime.markdown.history import has_proposal
+from circadia.sleeptime.markdown.memory_folders import record_review
 
 router = noun_router("dreams")
 
@@ -92,6 +94,7 @@ async def list_dreams(
     status: Annotated[list[DreamJobStatus] | None, Query(description="Only with this status; may be repeated.")] = None,
     type: Annotated[DreamSource | None, Query(description="Only over folders, or over banks.")] = None,
     name: Annotated[str | None, Query(description="Only over the folder or bank of this name.")] = None,
+    waits: Annotated[bool, Query(description="Only those whose changes wait for a person.")] = False,
     before: Annotated[str | None, Query(description="Id of the last dream on the previous page.")] = None,
     limit: Limit = 100,
 ) -> DreamList:
@@ -101,7 +104,12 @@ async def list_dreams(
         first = None if before is None else DreamId(before)
         jobs, more = await fetch_page(
             lambda last, most: tx.dream_jobs.find_all(
-                statuses=status or (), source=type, name=name, before=first if last is None else last.id, limit=most
+                statuses=status or (),
+                source=type,
+                name=name,
+                waits=waits,
+                before=first if last is None else last.id,
+                limit=most,
             ),
             limit,
         )
@@ -122,7 +130,7 @@ async def cancel_dream(dream: DreamPath, who: Who, context: Context) -> DreamVie
     require_operator(who)
     async with context.store.begin_write() as tx:
         job = await context.folders.requests.get(tx, dream)
-        canceled = await context.folders.requests.cancel(tx, job)
+        canceled = await context.folders.requests.cancel(tx, job, by=who.name)
         run = await tx.passes.get(PassId(job.pass_id)) if job.source is DreamSource.BANK and job.pass_id else None
         bank = None if run is None or not run.is_open else await tx.banks.get(run.bank_id)
         if run is not None and bank is not None:
@@ -145,6 +153,7 @@ async def accept_dream(dream: DreamPath, who: Who, context: Context, body: Dream
     """Write what a dream over a folder proposes, all of it or what concerns some files. Operator only."""
     job = await _find_proposal(context, who, dream)
     report = await context.folders.accept(job.name, _paths(body))
+    job = await record_review(context.folders, context.store, job, ReviewKind.ACCEPTED, _paths(body), by=who.name)
     return dream_view(job, summary=report.describe())
 
 
@@ -154,7 +163,9 @@ async def refuse_dream(
 ) -> DreamRefusalView:
     """Drop what a dream over a folder proposes, all of it or what concerns some files. Operator only."""
     job = await _find_proposal(context, who, dream)
-    return DreamRefusalView(refused=await context.folders.refuse(job.name, _paths(body)))
+    refused = await context.folders.refuse(job.name, _paths(body))
+    await record_review(context.folders, context.store, job, ReviewKind.REFUSED, _paths(body), by=who.name)
+    return DreamRefusalView(refused=refused)
 
 
 @router.post("/dreams/{dream}/undo")
@@ -162,6 +173,7 @@ async def undo_dream(dream: DreamPath, who: Who, context: Context) -> DreamUndoV
     """Restore what a dream over a folder has replaced; later changes of other lines stay. Operator only."""
     job = await _find_folder_dream(context, who, dream)
     result = await context.folders.undo(job.name, job.pass_id)
+    await record_review(context.folders, context.store, job, ReviewKind.UNDONE, result.outcomes, by=who.name)
     files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
     return DreamUndoView(undo=result.id, files=files, left_out=list(result.problems))
 
@@ -219,13 +231,9 @@ async def _find_folder_dream(context: ApiContext, who: Who, dream: str) -> Dream
 
 
 async def _find_proposal(context: ApiContext, who: Who, dream: str) -> DreamJob:
-    """Return a dream whose changes wait for a person. Raises also Conflict: they do not.
-
-    What is left after an answer by file is a further entry of the history, with a number behind the first one's id.
-    """
+    """Return a dream whose changes wait for a person. Raises also Conflict: they do not."""
     job = await _find_folder_dream(context, who, dream)
-    waiting = [each.id for each in await context.folders.list_history(job.name) if each.proposed]
-    if not any(key == job.pass_id or key.startswith(f"{job.pass_id}-") for key in waiting):
+    if not has_proposal(await context.folders.list_history(job.name), job.pass_id):
         raise Conflict(f"nothing of dream {dream!r} waits for a person")
     return job
 

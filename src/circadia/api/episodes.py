@@ -24,8 +24,9 @@ from circadia.memory.search.question import SUPERSEDED, Question
 from circadia.memory.search.retrieval import SearchHit, require_past
 from circadia.memory.uses import build_uses
 from circadia.records.agent import MAX_LAYERS, Name
-from circadia.records.bank import Trust
+from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.event import EpisodeDemotion, EventType
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.records.principal import Principal
@@ -146,6 +147,8 @@ async def demote_episode(
             evidence=body.evidence,
             weight=body.weight,
         )
+        if changed:
+            await _record_demotion(tx, context, found_bank, episode, body.evidence, who, demoted=True)
         row = await context.memory.episodes.get(tx, found_bank, EpisodeId(episode))
     return StaleChange.of(row, changed=changed)
 
@@ -159,8 +162,17 @@ async def restore_episode(
     async with context.store.begin_write() as tx:
         found_bank = await context.memory.banks.get(tx, bank, user)
         changed = await context.memory.episodes.restore(tx, found_bank, EpisodeId(episode), evidence=evidence)
+        if changed:
+            await _record_demotion(tx, context, found_bank, episode, evidence, who, demoted=False)
         row = await context.memory.episodes.get(tx, found_bank, EpisodeId(episode))
     return StaleChange.of(row, changed=changed)
+
+
+async def _record_demotion(
+    tx: Tx, context: ApiContext, bank: Bank, episode: str, evidence: str, who: Principal, *, demoted: bool
+) -> None:
+    data = EpisodeDemotion(bank=bank.name, by=who.name, episode=episode, evidence=evidence, demoted=demoted)
+    await context.memory.events.record(tx, EventType.DEMOTED, data)
 
 
 @router.get("/banks/{bank}/forgotten")

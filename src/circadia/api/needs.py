@@ -28,6 +28,8 @@ _MAX_NAMED: Final = 3
 _MAX_OF_KIND: Final = 20
 """Most problems of a kind."""
 _MAX_HOLDS: Final = 1_000
+_MAX_COUNTED: Final = 1_000
+"""Larger counts are not told apart."""
 FAILING_WINDOW: Final = timedelta(minutes=5)
 FAILING_SHARE: Final = 0.5
 """An upstream of which so many of the last calls failed is called a problem."""
@@ -41,6 +43,15 @@ async def find_problems(
     problems = [*await _find_server_problems(tx, context, members)]
     problems += [problem async for problem in _find_spent_budgets(tx, context)]
     problems += [problem async for problem in _find_open_circuits(tx, context)]
+    waiting, since = await tx.approvals.count_pending(limit=_MAX_COUNTED)
+    if waiting:
+        text = f"Calls that wait for your approval: {waiting}. Approve or refuse them: circadia approvals"
+        problems.append(
+            KnownProblem(
+                kind=ProblemKind.APPROVALS, text=text, figure=waiting, unit="calls", since=since, act="Decide",
+                page="/for-you?tab=approvals",
+            )
+        )  # fmt: skip
     if counts.dead_letters:
         since = await tx.needs.find_oldest_dead_letter()
         text = f"Messages that could not be delivered: {counts.dead_letters}. Requeue or handle them: circadia messages"

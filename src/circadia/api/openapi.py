@@ -57,6 +57,8 @@ _NOUNS: Final = {
     "overview": "State of the fleet, and what is not well.",
     "tokens": "Tokens of people, and who the caller is.",
     "upstreams": "Providers behind the gateway.",
+    "for-you": "What waits for a person.",
+    "alerts": "Alerts that were raised, and who acknowledged them.",
 }
 
 _PATH_PARAMETERS: Final = {
@@ -77,6 +79,7 @@ _PATH_PARAMETERS: Final = {
     "evidence": "Id of the evidence.",
     "label": "Label of the block.",
     "pass": "Id of the pass.",
+    "alert": "Id of the alert.",
     "note": "Id of the note.",
     "dream": "Id of the dream.",
     "folder": "Name of the memory folder.",

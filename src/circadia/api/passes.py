@@ -10,6 +10,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Instant, Names
+from circadia.api.changes import MAX_WITH_TEXTS, change_views
 from circadia.api.context import AfterNumber, ApiContext, Context, Limit, Who, fetch_page, noun_router
 from circadia.clock import wait_for_event
 from circadia.errors import InvalidRequest, NotFound
@@ -272,6 +273,7 @@ async def list_changes(
     who: Who,
     context: Context,
     state: Annotated[ChangeState | None, Query(description="Only in this state.")] = None,
+    texts: Annotated[bool, Query(description="Add the texts that each change concerns and rests on.")] = False,
     after: AfterNumber = 0,
     limit: Limit = 1000,
 ) -> ChangeList:
@@ -280,14 +282,16 @@ async def list_changes(
     Access: operator, agents with access to the bank.
     """
     async with context.store.begin_read() as tx:
-        run_found, _ = await _open_pass(tx, context, who, run)
+        run_found, bank = await _open_pass(tx, context, who, run)
         changes, more = await fetch_page(
             lambda last, most: tx.passes.find_changes(
                 run_found.id, state=state, after=after if last is None else last.number, limit=most
             ),
-            limit,
+            min(limit, MAX_WITH_TEXTS) if texts else limit,
         )
-    return ChangeList(changes=[ChangeView.of(change) for change in changes], after=changes[-1].number if more else None)
+        views = await change_views(tx, bank.id, changes) if texts else _change_views(changes)
+
+    return ChangeList(changes=views, after=changes[-1].number if more else None)
 
 
 @router.post("/passes/{pass}/undo")
@@ -313,7 +317,7 @@ async def accept_pass(
     require_operator(who)
     async with context.store.begin_write() as tx:
         run_found, bank = await _open_pass(tx, context, who, run)
-        done = await context.sleeptime.accept(tx, bank, run_found, body.numbers if body else ())
+        done = await context.sleeptime.accept(tx, bank, run_found, body.numbers if body else (), by=who.name)
         return await _change_result(tx, bank, run_found, done)
 
 
@@ -325,7 +329,7 @@ async def refuse_pass(
     require_operator(who)
     async with context.store.begin_write() as tx:
         run_found, bank = await _open_pass(tx, context, who, run)
-        done = await context.sleeptime.refuse(tx, run_found, body.numbers if body else (), by=who.name)
+        done = await context.sleeptime.refuse(tx, bank, run_found, body.numbers if body else (), by=who.name)
         return await _change_result(tx, bank, run_found, done)
 
 
@@ -341,9 +345,11 @@ async def cancel_pass(run: PassPath, who: Who, context: Context) -> PassView:
 async def _change_result(tx: Tx, bank: Bank, run: Pass, done: Sequence[Change]) -> PassChangeResult:
     """Return the current pass and the affected changes."""
     present = await tx.passes.get(run.id) or run
-    return PassChangeResult(
-        run=await pass_view(tx, bank.name, present), changes=[ChangeView.of(change) for change in done]
-    )
+    return PassChangeResult(run=await pass_view(tx, bank.name, present), changes=_change_views(done))
+
+
+def _change_views(changes: Sequence[Change]) -> list[ChangeView]:
+    return [ChangeView.of(change, texts=[]) for change in changes]
 
 
 async def _open_pass(tx: Tx, context: ApiContext, who: Principal, pass_id: str) -> tuple[Pass, Bank]:

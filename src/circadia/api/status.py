@@ -14,6 +14,7 @@ from circadia.api.passes import estimate_view, pass_cost_view, sleeptime_status_
 from circadia.ids import NoteId
 from circadia.memory.banks import USER
 from circadia.records.agent import Name
+from circadia.records.event import EventType, NotePromotion
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.schemas.banks import EpisodeView, StoredEpisodeView
@@ -159,5 +160,10 @@ async def promote_note(
         target = await banks.open_bank(tx, who, body.to, write=True, user=user if USER in body.to else None)
     async with context.store.begin_write(bank_key(source.id), bank_key(target.id)) as tx:
         stored = await context.memory.episodes.promote(tx, source, NoteId(note), target, by=who.name)
+        if stored.new:
+            data = NotePromotion(
+                bank=target.name, by=who.name, source=source.name, note=note, episode=stored.episode.id
+            )
+            await context.memory.events.record(tx, EventType.PROMOTED, data)
         episode = await context.memory.episodes.get(tx, target, stored.episode.id)
     return StoredEpisodeView.of(episode, bank=target.name, new=stored.new)

@@ -9,10 +9,14 @@ from circadia.schemas.agents import CoordinationView
 from circadia.schemas.inbox import AckResult, InboxPage, RequeueResult, SentPage, SnoozeResult, UnhandledPage
 from circadia.schemas.schedule import ScheduleView
 from circadia.schemas.wakes import (
+    AgentReasonView,
     Chain,
+    MessageWakeList,
     PulseList,
     PulseView,
     SendOutcome,
+    WakeCircleList,
+    WakeCircleView,
     WakeDetail,
     WakeList,
     WakeMatrix,
@@ -92,6 +96,19 @@ class WakeCalls:
     async def show_wake(self, wake: str) -> WakeDetail:
         """Return a request with its guardrail checks."""
         return await self._http.fetch(WakeDetail, "GET", "wakes", wake)
+
+    async def explain_agent(self, agent: str) -> AgentReasonView:
+        """Return why an agent sleeps or is awake, and what wakes it."""
+        return await self._http.fetch(AgentReasonView, "GET", "agents", agent, "why")
+
+    async def explain_message_wakes(self, message: str) -> MessageWakeList:
+        """Return why a message woke its recipients, or did not."""
+        return await self._http.fetch(MessageWakeList, "GET", "messages", message, "wakes")
+
+    async def list_wake_circles(self, *, agent: str | None = None) -> list[WakeCircleView]:
+        """Return agents that wake each other today, directly or over others."""
+        answer = await self._http.fetch(WakeCircleList, "GET", "wake-circles", query={"agent": agent})
+        return answer.circles
 
     async def wait_for_wake(self, wake: str, *, timeout_seconds: float | None = None) -> WakeDetail:
         """Wait until a deferred request has its decision. Raises TimeoutError."""

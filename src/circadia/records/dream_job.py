@@ -1,6 +1,6 @@
 """A dream that was asked for: what it reads, how far it is, and what has come of it (DREAM-31)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -23,6 +23,23 @@ class DreamMode(StrEnum):
     """The changes are written, unless they remove more than a person should be asked about."""
     DRY_RUN = "dry-run"
     """The changes are shown, and nothing is written."""
+
+
+class ReviewKind(StrEnum):
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DreamReview:
+    """What somebody decided on the changes of a dream over a folder."""
+
+    act: ReviewKind
+    by: str
+    at: datetime
+    files: Sequence[str] = ()
+    """Paths in the folder; empty for all."""
 
 
 class DreamJobStatus(StrEnum):
@@ -60,6 +77,10 @@ class DreamJob:
     """Why it failed."""
     report: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What it did, in numbers and texts for people."""
+    waits: bool = False
+    """Whether what it proposes waits for a person."""
+    reviews: Sequence[DreamReview] = ()
+    """What people decided on it, the oldest first."""
 
     @property
     def is_open(self) -> bool:

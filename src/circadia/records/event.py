@@ -64,13 +64,19 @@ class EventType(StrEnum):
     FORGOTTEN = "forgotten"
     RESTORED = "restored"
     CORRECTED = "corrected"
+    DEMOTED = "demoted"
+    PROMOTED = "promoted"
     PASS = "pass"
     DREAM = "dream"
+    REVIEWED = "reviewed"
     PASSES_PAUSED = "passes_paused"
     PASSES_RESUMED = "passes_resumed"
     OPERATION_PAUSED = "operation_paused"
     ANSWERS_FELL_BACK = "answers_fell_back"
     ANSWERS_TRUSTED = "answers_trusted"
+    ANSWERS_DROPPED = "answers_dropped"
+    ALERT_RAISED = "alert_raised"
+    ALERT_ACKNOWLEDGED = "alert_acknowledged"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -499,13 +505,54 @@ class EpisodeCorrection(BankLifecycle):
     correction: str = Field(description="Id of the episode that says what is right.")
 
 
+class EpisodeDemotion(BankLifecycle):
+    """A person demoted an episode, or took a demotion back."""
+
+    episode: str = Field(description="Id of the episode.")
+    evidence: str = Field(description="Evidence of the demotion.")
+    demoted: bool = Field(description="False if the demotion was taken back.")
+
+
+class NotePromotion(BankLifecycle):
+    """A note was copied into this bank."""
+
+    source: str = Field(description="Bank of the note.")
+    note: str = Field(description="Id of the note.")
+    episode: str = Field(description="Id of the copy.")
+
+
+PassKey = Annotated[str, Field(serialization_alias="pass", description="Id of the pass.")]
+Review = Literal["accepted", "refused", "undone"]
+
+
+class PassReviewChange(BankLifecycle):
+    """Somebody decided on changes of a pass."""
+
+    pass_id: PassKey
+    act: Review = Field(description="What was done.")
+    changes: int = Field(description="Number of changes for which it succeeded.")
+    failed: int = Field(description="Number of changes for which it did not.")
+    numbers: list[int] = Field(description="Numbers of the changes, up to 100.")
+
+
+class DreamReviewChange(EventData):
+    """Somebody decided on what a dream over a folder has proposed or written."""
+
+    dream: str = Field(description="Id of the dream.")
+    name: str = Field(description="Name of the folder.")
+    act: Review = Field(description="What was done.")
+    files: list[str] = Field(description="Paths in the folder, up to 100.")
+    by: Author
+
+
 class PassChange(EventData):
     """The status of a pass changed."""
 
-    pass_id: str = Field(serialization_alias="pass", description="Id of the pass.")
+    pass_id: PassKey
     bank: BankName
     status: PassStatus = Field(description="New status.")
     trigger: Trigger = Field(description="Trigger.")
+    by: str | None = Field(default=None, description="Who asked for it, or cancelled it.", examples=["operator"])
     detail: str | None = Field(default=None, description="Explanation.")
     counts: dict[str, int] | None = Field(default=None, description="Number of changes by kind.")
 
@@ -550,6 +597,21 @@ class AnswerTrust(EventData):
     bank: BankName
     bank_id: BankKey
     least_precision: float = Field(description="Least share of right answers.")
+
+
+class AnswerDrop(BankLifecycle):
+    """A person dropped ready answers."""
+
+    answers: int = Field(description="Number of answers.")
+    answer: str | None = Field(default=None, description="Id of the answer, if it was one alone.")
+
+
+class AlertChange(EventData):
+    """An alert was raised or acknowledged."""
+
+    alert: str = Field(description="Id of the alert.")
+    cause: str = Field(description="Cause.", examples=["circuit_open"])
+    by: str | None = Field(default=None, description="Who acknowledged it.", examples=["operator"])
 
 
 EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
@@ -601,11 +663,17 @@ EVENT_DATA: Final[Mapping[EventType, tuple[type[EventData], ...]]] = {
     EventType.FORGOTTEN: (EpisodeDeletion,),
     EventType.RESTORED: (EpisodeRestoration,),
     EventType.CORRECTED: (EpisodeCorrection,),
+    EventType.DEMOTED: (EpisodeDemotion,),
+    EventType.PROMOTED: (NotePromotion,),
     EventType.PASS: (PassChange,),
     EventType.DREAM: (DreamChange,),
+    EventType.REVIEWED: (PassReviewChange, DreamReviewChange),
     EventType.PASSES_PAUSED: (PassSwitch,),
     EventType.PASSES_RESUMED: (PassSwitch,),
     EventType.OPERATION_PAUSED: (OperationSuspension,),
     EventType.ANSWERS_FELL_BACK: (AnswerTrust,),
     EventType.ANSWERS_TRUSTED: (AnswerTrust,),
+    EventType.ANSWERS_DROPPED: (AnswerDrop,),
+    EventType.ALERT_RAISED: (AlertChange,),
+    EventType.ALERT_ACKNOWLEDGED: (AlertChange,),
 }

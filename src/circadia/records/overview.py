@@ -45,6 +45,7 @@ class ProblemKind(StrEnum):
     EMBEDDER = "embedder"
     BUDGET = "budget"
     CIRCUIT = "circuit"
+    APPROVALS = "approvals"
     DEAD_LETTERS = "dead_letters"
     PROPOSALS = "proposals"
     HOLDS = "holds"

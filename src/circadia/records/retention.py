@@ -23,6 +23,7 @@ class RetentionKind(StrEnum):
     HOOK_DELIVERIES = "hook_deliveries"
     SPANS = "spans"
     SPAN_SUMS = "span_sums"
+    ALERT_HISTORY = "alert_history"
     DELIVERIES = "deliveries"
     """Deliveries to agents that were deleted."""
     MESSAGES = "messages"

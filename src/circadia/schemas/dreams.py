@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from circadia.records.dream_job import DreamJobStatus, DreamSource
+from circadia.records.dream_job import DreamJobStatus, DreamSource, ReviewKind
 from circadia.schemas.view import View
 
 
@@ -34,6 +34,15 @@ class DreamUsageView(View):
     usd: float = Field(description="US dollars, at list prices.")
 
 
+class DreamReviewView(View):
+    """A decision on what a dream over a folder has proposed or written."""
+
+    act: ReviewKind = Field(description="`accepted`, `refused` or `undone`.")
+    by: str = Field(description="Who decided.", examples=["operator"])
+    at: datetime = Field(description="When.")
+    files: list[str] = Field(description="Paths in the folder; empty for all.")
+
+
 class DreamView(View):
     """A dream over a memory folder or a bank."""
 
@@ -51,6 +60,8 @@ class DreamView(View):
     usage: DreamUsageView = Field(description="Its cost.")
     summary: str = Field(description="What it did, in one line.")
     report: dict[str, Any] = Field(description="What it did, in numbers: entries, files, turns, or counts of a pass.")
+    waits: bool = Field(description="Whether what it proposes waits for a person.")
+    reviews: list[DreamReviewView] = Field(description="What people decided on it, the oldest first.")
     entry: str | None = Field(
         description="For a bank, the pass over the new one; for a folder, the entry in its history."
     )

@@ -1,7 +1,7 @@
 """The fleet at a glance, usage, held calls, servers, providers, and tokens of people, in answers."""
 
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -136,6 +136,36 @@ class UpstreamList(View):
     """The providers behind the gateway."""
 
     upstreams: list[UpstreamView] = Field(description="In the order of the configuration.")
+
+
+class AlertRecordView(View):
+    """An alert in the history."""
+
+    id: str = Field(description="Unique id.", examples=["alr_0cwd…"])
+    cause: str = Field(description="Cause, such as `circuit_open` or `dead_letter`.", examples=["budget"])
+    session: str | None = Field(description="Session of the agent; null for the fleet.")
+    agent: str | None = Field(description="Name of the agent; null for a session or the fleet.")
+    at: datetime = Field(description="Time of the alert.")
+    detail: dict[str, Any] = Field(description="Figures and reasons, by the cause.")
+    acknowledged_at: datetime | None = Field(description="When a person acknowledged it; null if nobody has.")
+    acknowledged_by: str | None = Field(description="Who acknowledged it.")
+
+
+class AlertPage(View):
+    """The history of alerts."""
+
+    alerts: list[AlertRecordView] = Field(description="Newest first.")
+    before: str | None = Field(description="Value of `before` for the next page; null at the end.")
+
+
+class WaitingCountView(View):
+    """How much waits for a person. Counts above 1,000 are 1,000."""
+
+    approvals: int = Field(description="Calls to approve or refuse; list them with `GET /approvals?status=pending`.")
+    proposals: int = Field(description="Changes of passes to accept or refuse; list them with `GET /proposals`.")
+    dreams: int = Field(description="Dreams over folders to accept or refuse; list them with `GET /dreams?waits=true`.")
+    dead_letters: int = Field(description="Dead letters of all agents; list them with `GET /messages`.")
+    alerts: int = Field(description="Alerts that nobody has acknowledged; list them with `GET /alerts?open=true`.")
 
 
 class AlertView(View):

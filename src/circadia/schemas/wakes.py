@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field
 from circadia.records.message import Priority
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Decision, WakeSource
+from circadia.schemas.agents import NextWakeView
 from circadia.schemas.fleet import UsageLine
 from circadia.schemas.view import View
 
@@ -239,3 +240,59 @@ class Chain(View):
         description="Tree in depth-first order. A message leads to its wake, a wake to its pulse, and a pulse to its "
         "agent's messages and wake requests."
     )
+
+
+class AgentReasonView(View):
+    """Why an agent sleeps or is awake, and what wakes it."""
+
+    agent: str = Field(description="Reference of the agent.", examples=["writer"])
+    sleeping: bool = Field(
+        validation_alias=AliasChoices("sleeping", "asleep"), description="Whether the agent is asleep."
+    )
+    since: datetime = Field(description="When the sleep state last changed.")
+    because: str = Field(description="Who or what changed it, and why.", examples=["mentioned by lead"])
+    wake: str | None = Field(description="Id of the wake request that woke it.")
+    message: str | None = Field(description="Id of the message behind that request.")
+    next: NextWakeView | None = Field(description="What wakes it next; null if nothing that is known.")
+    wakers: list[str] = Field(description="What can wake it: events, messages, routines.", examples=[["mentioned"]])
+
+
+class MessageWakeView(View):
+    """Why a message woke a recipient, or did not."""
+
+    agent: str = Field(description="Reference of the recipient.", examples=["writer"])
+    mentioned: bool = Field(description="Whether the message mentions it.")
+    wake: str | None = Field(description="Id of the wake request, if there was one.")
+    decision: Decision | None = Field(description="Its decision.")
+    rule: str | None = Field(description="Guardrail that blocked it, if any.")
+    why: str = Field(description="Explanation.", examples=["it was awake then, and reads the message by itself"])
+
+
+class MessageWakeList(View):
+    """Why a message woke its recipients, or did not."""
+
+    message: str = Field(description="Id of the message.")
+    sender: str = Field(
+        validation_alias=AliasChoices("from", "sender"), serialization_alias="from", description="Sender."
+    )
+    recipients: list[MessageWakeView] = Field(description="Mentioned ones first.")
+
+
+class WakeCircleView(View):
+    """Agents that wake each other, directly or over others."""
+
+    agents: list[str] = Field(description="References of the agents, sorted.", examples=[["ping", "pong"]])
+    wakes: int = Field(description="Granted wakes among them.")
+    sender: str = Field(
+        validation_alias=AliasChoices("from", "sender"), serialization_alias="from",
+        description="Sender of the pair that is nearest to its limit.",
+    )  # fmt: skip
+    to: str = Field(validation_alias=AliasChoices("to", "target"), description="Target of that pair.")
+    used: int = Field(description="Granted wakes of that pair, as its limit counts them.")
+    limit: int | None = Field(description="`max_wakes_per_pair_per_day` of the target; null without a limit.")
+
+
+class WakeCircleList(View):
+    """Agents that wake each other."""
+
+    circles: list[WakeCircleView] = Field(description="Those with the most wakes first.")

@@ -23,6 +23,7 @@ from circadia.server.context import ServerContext
 from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.markdown.dream_report import DreamOutcome
+from circadia.sleeptime.markdown.history import has_proposal
 from circadia.sleeptime.triggers.dream_requests import DREAM_TOPIC
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 
@@ -81,12 +82,23 @@ class DreamRunner:
                 await self._request_if_due(name)
         async with self._store.begin_read() as tx:
             jobs = await tx.dream_jobs.find_all(statuses=OPEN_DREAMS, limit=1000)
+            waiting = await tx.dream_jobs.find_all(waits=True, limit=1000)
+        for job in waiting:
+            await self._settle(job)
         for job in reversed(jobs):
             place = job.source, job.name
             if place not in self._running and await self._is_ours(job):
                 task = asyncio.create_task(self._work(job))
                 self._running[place] = job.id, task
                 task.add_done_callback(partial(self._on_done, place))
+
+    async def _settle(self, job: DreamJob) -> None:
+        """Record that a dream waits for nobody any more, if a person has decided on it without this server."""
+        if job.name not in self._requests.folders or not await self._folders.has(job.name):
+            return
+        if not has_proposal(await self._folders.list_history(job.name), job.pass_id):
+            async with self._store.begin_write() as tx:
+                await self._requests.settle(tx, job)
 
     def _on_done(self, place: tuple[DreamSource, str], task: asyncio.Task[None]) -> None:
         del self._running[place]
@@ -149,6 +161,7 @@ class DreamRunner:
             "output": report.view, "pass_id": report.id if left else "",
             "report": {"text": report.describe(), **report.to_json()},
             "error": report.detail if report.state is DreamOutcome.FAILED else "",
+            "waits": report.state is DreamOutcome.PROPOSED,
         }  # fmt: skip
         return DreamJobStatus.FAILED if changes["error"] else DreamJobStatus.COMPLETED, changes
 

@@ -264,6 +264,7 @@ def list_ages(settings: Settings) -> Mapping[RetentionKind, timedelta | None]:
         RetentionKind.HOOK_DELIVERIES: of(kept.wakes_days),
         RetentionKind.SPANS: of(kept.events_days),
         RetentionKind.SPAN_SUMS: of(kept.events_days),
+        RetentionKind.ALERT_HISTORY: of(kept.events_days),
         RetentionKind.DELIVERIES: of(kept.messages_days),
         RetentionKind.MESSAGES: of(kept.messages_days),
         RetentionKind.THREADS: of(kept.messages_days),

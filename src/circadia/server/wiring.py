@@ -326,7 +326,7 @@ def _build_alerts(context: ServerContext) -> AlertNotifier:
             answer.raise_for_status()
 
     return AlertNotifier(
-        context.clock, context.ids, context.store, None if url is None else post,
+        context.clock, context.ids, context.store, context.events, None if url is None else post,
         fleet_wakes_per_day=fleet.max_wakes_per_day, due=context.due,
     )  # fmt: skip
 

@@ -16,15 +16,17 @@ from circadia.agents.approvals import CAUSE as APPROVAL_CAUSE
 from circadia.agents.chains import ChainPosition
 from circadia.clock import Clock, Every
 from circadia.errors import CircadiaError
-from circadia.ids import IdSource, PulseId
+from circadia.ids import AlertId, IdSource, PulseId
 from circadia.jobs.loops import DueWatch, run_guarded
 from circadia.records.agent import Agent
+from circadia.records.alert import AlertRecord
 from circadia.records.approval import ApprovalStatus
-from circadia.records.event import Event, EventType
+from circadia.records.event import AlertChange, Event, EventType
 from circadia.records.overview import BUDGET_SHARE, NO_LAUNCHER, PendingAlertPost
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
+from circadia.stores.event_log import EventLog
 from circadia.stores.locks import ALERTS_KEY
 from circadia.wake.admission.budgets import fetch_tally
 from circadia.wake.admission.guardrails import CIRCUIT_FAILURES
@@ -74,6 +76,7 @@ class AlertNotifier:
         clock: Clock,
         ids: IdSource,
         store: Store,
+        events: EventLog,
         post: AlertPoster | None,
         *,
         fleet_wakes_per_day: int | None = None,
@@ -82,6 +85,7 @@ class AlertNotifier:
         self._clock = clock
         self._ids = ids
         self._store = store
+        self._events = events
         self._post = post
         self._fleet_wakes_per_day = fleet_wakes_per_day
         self._due = due or DueWatch(clock, store)
@@ -137,9 +141,20 @@ class AlertNotifier:
             to_post = [replace(post, told_at=now) for post in await self._fetch_abandoned(tx)]
             await self._store_claims(tx, to_post)
             fresh = await self._drop_repeated(tx, fresh)
-            new = [_build_pending_post(alert, now, self._ids.new("alr")) for alert in fresh]
+            ids = [AlertId(self._ids.new("alr")) for _ in fresh]
+            new = [_build_pending_post(alert, now, alert_id) for alert, alert_id in zip(fresh, ids, strict=True)]
             await self._store_claims(tx, new)
+            for alert, alert_id in zip(fresh, ids, strict=True):
+                await self._store_in_history(tx, alert, alert_id)
         return fresh, (*to_post, *new)
+
+    async def _store_in_history(self, tx: Tx, alert: Alert, alert_id: AlertId) -> None:
+        raised = AlertRecord(
+            id=alert_id, cause=alert.cause, session=alert.session, agent=alert.agent, at=alert.at, detail=alert.detail
+        )
+        await tx.alert_history.add(raised)
+        data = AlertChange(alert=alert_id, cause=alert.cause)
+        await self._events.record(tx, EventType.ALERT_RAISED, data, session=alert.session, agent=alert.agent)
 
     async def _store_claims(self, tx: Tx, posts: Sequence[PendingAlertPost]) -> None:
         for post in posts:

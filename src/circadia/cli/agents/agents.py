@@ -1,6 +1,7 @@
 """`circadia agents`: agents, their tokens and policies."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Annotated, Any, Final
 
@@ -12,13 +13,24 @@ from circadia.cli.agents.programs import Program, fill_in, find_upstream
 from circadia.cli.arguments import DEFAULT_SESSION, Agent, Session, split_reference
 from circadia.cli.connection import RemoteServer
 from circadia.cli.terminal.groups import NounGroup
-from circadia.cli.terminal.output import Output, console, format_setting, note, state_text, table, time_since
+from circadia.cli.terminal.output import (
+    Output,
+    console,
+    display_text,
+    format_duration,
+    format_setting,
+    note,
+    state_text,
+    table,
+    time_since,
+)
 from circadia.client import Client
 from circadia.clock import SystemClock
-from circadia.errors import InvalidRequest
+from circadia.errors import Forbidden, InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
 from circadia.schemas.agents import AgentCreated, AgentView
 from circadia.schemas.fleet import UpstreamView
+from circadia.schemas.wakes import AgentReasonView, WakeCircleView
 from circadia.suggestions import did_you_mean
 
 app = typer.Typer(cls=NounGroup)
@@ -155,6 +167,25 @@ def agents(server: RemoteServer, session: Session = None) -> Output:
     return Output({"agents": listed}, lambda _: agent_table(listed))
 
 
+def describe_state(reason: AgentReasonView, now: datetime) -> str:
+    """Return since when and why an agent sleeps or is awake, and what wakes it next."""
+    lasted = format_duration((now - reason.since).total_seconds())
+    line = f"{'asleep' if reason.sleeping else 'awake'} for {lasted}, {reason.because}"
+    if reason.next is not None:
+        left = format_duration(max(0.0, (reason.next.at - now).total_seconds()))
+        return f"{line}; wakes next in {left} by {reason.next.by} ({reason.next.at.isoformat(timespec='seconds')})"
+    return f"{line}; nothing planned wakes it, only: {', '.join(reason.wakers) or 'a person'}"
+
+
+def describe_circle(circle: WakeCircleView) -> str:
+    """Return who wakes whom in a circle, how often, and the limit that ends it."""
+    limit = "without a limit" if circle.limit is None else f"of at most {circle.limit}"
+    return (
+        f"wakes in a circle today: {', '.join(circle.agents)}, {circle.wakes} times; "
+        f"{circle.sender} and {circle.to}: {circle.used} {limit}"
+    )
+
+
 _CHANGED_BY: Final = {
     "event": "the event {actor}",
     "rest": "{actor}, over REST",
@@ -186,13 +217,28 @@ def agent_table(agents: list[AgentView]) -> Any:
 def show(server: RemoteServer, agent: Agent, session: Session = None) -> Output:
     """Show an agent with its policy."""
     where, name = split_reference(agent, session)
-    return Output(server.ask(lambda client: client.show_agent(where, name)), _show_agent)
+
+    async def fetch(client: Client) -> tuple[AgentView, AgentReasonView | None, list[WakeCircleView]]:
+        shown, reference = await client.show_agent(where, name), f"{where}:{name}"
+        try:
+            return shown, await client.explain_agent(reference), await client.list_wake_circles(agent=reference)
+        except Forbidden:  # with an agent's token
+            return shown, None, []
+
+    shown, reason, circles = server.ask(fetch)
+    document = shown.model_dump(mode="json", by_alias=True)
+    if reason is not None:
+        document |= {"because": reason.because, "wakers": reason.wakers, "wake": reason.wake}
+        document["circles"] = [circle.model_dump(mode="json", by_alias=True) for circle in circles]
+    return Output(document, lambda _: _show_agent(shown, reason, circles))
 
 
-def _show_agent(agent: AgentView) -> None:
+def _show_agent(agent: AgentView, reason: AgentReasonView | None, circles: Sequence[WakeCircleView]) -> None:
     console().print(agent_table([agent]))
-    if agent.next is not None:
-        typer.echo(f"wakes next by {agent.next.by}, at {agent.next.at.isoformat(timespec='seconds')}")
+    if reason is not None:
+        typer.echo(display_text(describe_state(reason, SystemClock().now())))
+    for circle in circles:
+        typer.echo(display_text(describe_circle(circle)))
     if agent.sleep_events:
         typer.echo(f"falls asleep when {', '.join(agent.sleep_events)}")
     if agent.in_file:

@@ -34,7 +34,16 @@ from circadia.records.coordination import DEFAULT, Coordination, build_coordinat
 from circadia.records.principal import OPERATOR
 from circadia.records.wake import Decision, GuardrailCheck, Wake, WakeReason, WakeSource
 from circadia.schemas.fleet import UsageLine
-from circadia.schemas.wakes import Chain, ChainNode, WakeDetail, WakeOutcome, WakePairCounts, WakeView
+from circadia.schemas.wakes import (
+    Chain,
+    ChainNode,
+    MessageWakeList,
+    MessageWakeView,
+    WakeDetail,
+    WakeOutcome,
+    WakePairCounts,
+    WakeView,
+)
 from circadia.wake.admission import replay as replaying
 
 app = typer.Typer(cls=NounGroup)
@@ -81,12 +90,28 @@ def wakes(
 
 
 @app.command(epilog="Example: circadia wakes explain wak_0cwd4f7k2m")
-def explain(server: RemoteServer, wake: WakeKey) -> Output:
-    """Show the decision on a wake request, and the result of each guardrail."""
+def explain(
+    server: RemoteServer,
+    wake: Annotated[str, typer.Argument(metavar="WAKE", help="Wake request ID, or that of a message.")],
+) -> Output:
+    """Show the decision on a wake request and the result of each guardrail, or why a message woke whom or not."""
+    if wake.startswith("msg_"):
+        return _explain_message(server.ask(lambda client: client.explain_message_wakes(wake)))
     details = server.ask(lambda client: client.show_wake(wake))
     why = ": ".join(part for part in (details.rule, details.detail) if part)
     request = f"{details.sender} asked to wake {details.agent} for {details.reason}"
     return _trace_output(details, f"{request}: {details.decision}" + (f" ({why})" if why else ""))
+
+
+def _explain_message(answer: MessageWakeList) -> Output:
+    columns = ("agent", "mentioned", "wake", "decision", "why")
+    return list_output(answer, answer.recipients, columns, _recipient_row, nothing="no recipient")
+
+
+def _recipient_row(each: MessageWakeView) -> tuple[object, ...]:
+    decision = each.decision or ""
+    mentioned = "yes" if each.mentioned else "no"
+    return each.agent, mentioned, each.wake, Text(decision, _COLOURS.get(decision, "")), each.why
 
 
 @app.command("why-not", epilog="Example: circadia wakes why-not writer --from lead")

@@ -8,8 +8,9 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tool import ANSWER_CHARACTERS, Arguments, ToolResult, tool
 from circadia.mcp_server.tools.memory import as_text
-from circadia.records.dream_job import DreamJob, DreamSource
+from circadia.records.dream_job import DreamJob, DreamSource, ReviewKind
 from circadia.settings.sleeptime import DreamSettings
+from circadia.sleeptime.markdown.memory_folders import record_review
 
 MAX_INSTRUCTIONS: Final = 10_000
 """Maximum length in characters, as in the other interfaces."""
@@ -128,7 +129,10 @@ async def _diff(caller: Caller, arguments: OneDreamArguments) -> DreamDiffResult
 @tool("dream_undo", "Restore what a dream has replaced in your memory folder; later changes of other lines stay.")
 async def _undo(caller: Caller, arguments: OneDreamArguments) -> DreamUndoResult:
     job = await _find_dream(caller, arguments)
-    result = await caller.context.folders.undo(job.name, job.pass_id)
+    folders = caller.context.folders
+    result = await folders.undo(job.name, job.pass_id)
+    act, by = ReviewKind.UNDONE, caller.principal.name
+    await record_review(folders, caller.context.store, job, act, result.outcomes, by=by)
     files = {str(path): outcome.value for path, outcome in result.outcomes.items()}
     return DreamUndoResult(dream=job.id, files=files, left_out=list(result.problems))
 

@@ -16,9 +16,9 @@ from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.llm.chat_model import ChatModel
 from circadia.records.bank import Bank
-from circadia.records.change import Change
+from circadia.records.change import Change, ChangeState
 from circadia.records.episode import Episode
-from circadia.records.event import EventType, PassSwitch
+from circadia.records.event import EventType, PassReviewChange, PassSwitch, Review
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import FARTHEST, ONCE, Backlog, Pass, PassStatus, SleepState, Trigger
@@ -47,6 +47,8 @@ HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
 SETTLE_SECONDS: Final = 2.0
 """Maximum wait of a pass until answered calls are stored."""
+MAX_REVIEWED: Final = 100
+"""Changes that the event of a person's decision names."""
 FAILURES: Final = 3
 """Failed passes in a row that count as trouble."""
 _NANOUSD: Final = 1e9
@@ -265,19 +267,27 @@ class SleeptimeService:
 
     async def cancel(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Pass:
         """End a pass; published changes stay. Raises Conflict: it has ended."""
-        return await self.rows.end(tx, bank, run, PassStatus.CANCELLED, f"cancelled by {by}")
+        return await self.rows.end(tx, bank, run, PassStatus.CANCELLED, f"cancelled by {by}", by=by)
 
-    async def accept(self, tx: Tx, bank: Bank, run: Pass, numbers: Collection[int] = ()) -> Sequence[Change]:
+    async def accept(
+        self, tx: Tx, bank: Bank, run: Pass, numbers: Collection[int] = (), *, by: str
+    ) -> Sequence[Change]:
         """Publish staged changes, all or these; return them with their results. Raises Conflict, NotFound."""
         _require_ended(run)
         if run.dry_run:
             raise Conflict(f"pass {run.id!r} was a dry run; run it again without one")
-        return await self.publisher.accept(tx, run, bank, numbers)
+        done = await self.publisher.accept(tx, run, bank, numbers)
+        await self._record_review(tx, bank, run, "accepted", done, ChangeState.PUBLISHED, by)
+        return done
 
-    async def refuse(self, tx: Tx, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
+    async def refuse(
+        self, tx: Tx, bank: Bank, run: Pass, numbers: Collection[int] = (), *, by: str
+    ) -> Sequence[Change]:
         """Refuse staged changes, all or these; return them. Raises Conflict, NotFound."""
         _require_ended(run)
-        return await self.publisher.refuse(tx, run, numbers, by=by)
+        done = await self.publisher.refuse(tx, run, numbers, by=by)
+        await self._record_review(tx, bank, run, "refused", done, ChangeState.REFUSED, by)
+        return done
 
     async def undo(self, tx: Tx, bank: Bank, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
         """Undo a pass, or only these of its changes; return them with their results.
@@ -286,7 +296,21 @@ class SleeptimeService:
             Conflict: It has not ended, or others of its changes rest on these. NotFound: one is not published.
         """
         _require_ended(run)
-        return await self.publisher.undo(tx, run, bank, numbers, by=by)
+        done = await self.publisher.undo(tx, run, bank, numbers, by=by)
+        await self._record_review(tx, bank, run, "undone", done, ChangeState.UNDONE, by)
+        return done
+
+    async def _record_review(
+        self, tx: Tx, bank: Bank, run: Pass, act: Review, done: Sequence[Change], wanted: ChangeState, by: str
+    ) -> None:
+        if not done:
+            return
+        succeeded = sum(change.state is wanted for change in done)
+        data = PassReviewChange(
+            bank=bank.name, by=by, pass_id=run.id, act=act, changes=succeeded, failed=len(done) - succeeded,
+            numbers=[change.number for change in done[:MAX_REVIEWED]],
+        )  # fmt: skip
+        await self.events.record(tx, EventType.REVIEWED, data)
 
     async def explain(self, tx: Tx, bank: Bank, note_id: str) -> NoteHistory:
         """Return the origin of a note. Raises NotFound."""

@@ -209,12 +209,12 @@ class Dream:
             visible = [change.number for change in staged]  # what remains is about turns
         if visible:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
-                await self._sleeptime.accept(tx, bank, run, visible)
+                await self._sleeptime.accept(tx, bank, run, visible, by=BY)
 
     async def _refuse(self, bank: Bank, run: Pass, numbers: Collection[int]) -> None:
         if numbers:
             async with self._store.begin_write(bank_key(bank.id)) as tx:
-                await self._sleeptime.refuse(tx, run, numbers, by=BY)
+                await self._sleeptime.refuse(tx, bank, run, numbers, by=BY)
 
     async def _run_pass(self, bank: Bank, mode: DreamMode, instructions: str) -> Pass:
         """Run a pass, or go on with an interrupted one of the same kind.

@@ -38,6 +38,15 @@ def list_history(root: Path) -> list[Changeset]:
     return sorted(entries, key=lambda each: each.created_at, reverse=True)
 
 
+def has_proposal(entries: Iterable[Changeset], changeset_id: str) -> bool:
+    """Return whether something of a dream waits for a person.
+
+    What is left after an answer by file is a further entry of the history, with a number behind the first one's id.
+    """
+    waiting = [each.id for each in entries if each.proposed]
+    return any(key == changeset_id or key.startswith(f"{changeset_id}-") for key in waiting)
+
+
 def show_diff(root: Path, changeset_id: str) -> str:
     """Return a unified diff of what a dream published, and of what it proposes against the files of now.
 

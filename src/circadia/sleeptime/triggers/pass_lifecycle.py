@@ -82,7 +82,7 @@ class PassLifecycle:
         await tx.passes.add(run)
         scheduled = now if new.trigger is Trigger.SCHEDULE else state.scheduled_at
         await tx.sleep_states.put(replace(state, gate="", gate_detail="", gate_at=now, scheduled_at=scheduled))
-        await self._publish_event(tx, bank, run)
+        await self._publish_event(tx, bank, run, run.by)
         return run
 
     async def start(self, tx: Tx, bank: Bank, run: Pass) -> Pass:
@@ -119,7 +119,7 @@ class PassLifecycle:
         if run is not None and run.status is PassStatus.PENDING:
             await tx.passes.save(replace(run, not_before=None), origin=run)
 
-    async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
+    async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str, *, by: str = "") -> Pass:
         """End a pass; after failures in a row the bank's next one is delayed, longer each time. Raises Conflict.
 
         A partial pass is no failure if its leftovers make the next one smaller. The next one waits a little, so that
@@ -128,8 +128,8 @@ class PassLifecycle:
         """
         counts = await self._count_wasted(tx, bank, run)
         ended = await self._transition(
-            tx, bank, run, status, ended_at=self._clock.now(), lease_until=None, detail=detail, counts=counts,
-            run_seconds=self._total_run_seconds(run),
+            tx, bank, run, status, event_by=by, ended_at=self._clock.now(), lease_until=None, detail=detail,
+            counts=counts, run_seconds=self._total_run_seconds(run),
         )  # fmt: skip
         spent = await tx.sleep_calls.sum_cost(pass_id=run.id)
         tx.after_commit(lambda: _log_end(bank, ended, spent))
@@ -162,7 +162,9 @@ class PassLifecycle:
             return run.run_seconds
         return run.run_seconds + max(0.0, (self._clock.now() - run.started_at).total_seconds())
 
-    async def _transition(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, **more: Any) -> Pass:
+    async def _transition(
+        self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, *, event_by: str = "", **more: Any
+    ) -> Pass:
         if status not in PASS_MOVES[run.status]:
             raise Conflict(f"pass {run.id!r} is {run.status.value}; it cannot become {status.value}")
         now = replace(run, status=status, **more)
@@ -171,11 +173,11 @@ class PassLifecycle:
             if claimed is None:
                 raise Conflict(f"pass {run.id!r} was moved by another process")
             run, now = claimed, replace(now, epoch=claimed.epoch)
-        await self._publish_event(tx, bank, now)
+        await self._publish_event(tx, bank, now, event_by)
         return now
 
-    async def _publish_event(self, tx: Tx, bank: Bank, run: Pass) -> None:
-        more = {"detail": run.detail, "counts": dict(run.counts)}
+    async def _publish_event(self, tx: Tx, bank: Bank, run: Pass, by: str) -> None:
+        more = {"by": by, "detail": run.detail, "counts": dict(run.counts)}
         stated = {name: value for name, value in more.items() if value}
         data = PassChange.model_validate(
             {"pass_id": run.id, "bank": bank.name, "status": run.status, "trigger": run.trigger, **stated}

@@ -5,7 +5,21 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, String, Table, Text, bindparam, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    String,
+    Table,
+    Text,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from circadia.ids import AgentId, ApprovalId
 from circadia.records.approval import TRANSITIONS, Approval, ApprovalStatus
@@ -105,6 +119,14 @@ class Approvals(Noun):
     async def find_due(self, now: datetime, *, limit: int) -> Sequence[Approval]:
         """Return open approvals whose time is over, the oldest first."""
         return await self._all(_SELECT_DUE, {"now": now, "most": limit})
+
+    async def count_pending(self, *, limit: int) -> tuple[int, datetime | None]:
+        """Return how many calls wait for a person, up to `limit`, and since when the first of these."""
+        some = select(approvals.c.requested_at).where(approvals.c.status == ApprovalStatus.PENDING.value)
+        first = some.order_by(approvals.c.id).limit(limit).subquery()
+        counted = select(func.count().label("number"), func.min(first.c.requested_at).label("since"))
+        ((number, since),) = await self._select(counted, lambda row: (row.number, row.since))
+        return number, since
 
     async def find_all(
         self,

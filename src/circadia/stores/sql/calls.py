@@ -186,9 +186,6 @@ class Calls(Noun):
         """Return the agent's last calls, newest first."""
         return await self._all(_SELECT_LATEST, {"agent": agent_id, "most": limit})
 
-    async def get(self, call_id: CallId) -> Call | None:
-        return await self._first(_SELECT, {"key": call_id})
-
     async def find_page(self, of: CallFilter, *, limit: int, after: str | None = None) -> CallPage:
         """Return the newest calls of the filter after the last cursor.
 

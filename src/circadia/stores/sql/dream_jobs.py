@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import fields
+from datetime import datetime
 from typing import Final
 
-from sqlalchemy import JSON, Column, Index, String, Table, Text, bindparam, select, update
+from sqlalchemy import JSON, Boolean, Column, Index, String, Table, Text, bindparam, false, func, select, text, update
 
 from circadia.ids import DreamId
-from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamSource
+from circadia.records.dream_job import DreamJob, DreamJobStatus, DreamReview, DreamSource, ReviewKind
 from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import Instant, metadata, only
@@ -30,16 +31,38 @@ dream_jobs = Table(
     Column("pass_id", String, nullable=False),
     Column("error", Text, nullable=False),
     Column("report", JSON, nullable=False),
+    Column("waits", Boolean, nullable=False, server_default=false()),
+    Column("reviews", JSON, nullable=False, server_default=text("'[]'")),
 )
 Index("dream_jobs_open", dream_jobs.c.source, dream_jobs.c.name, unique=True, **only("ended_at IS NULL"))
 Index("dream_jobs_ended", dream_jobs.c.ended_at, **only("ended_at IS NOT NULL"))
+Index("dream_jobs_waits", dream_jobs.c.id, **only("waits"))
+Index("dream_jobs_entry", dream_jobs.c.pass_id)
 Index("dream_jobs_name", dream_jobs.c.source, dream_jobs.c.name, dream_jobs.c.id)
 
 _FIELDS: Final = tuple(field.name for field in fields(DreamJob))
-_read_job = build_reader(DreamJob)
-_write_job = build_writer(_FIELDS)
+_read_job = build_reader(
+    DreamJob,
+    reviews=lambda reviews: tuple(
+        DreamReview(
+            act=ReviewKind(each["act"]), by=each["by"], at=datetime.fromisoformat(each["at"]),
+            files=tuple(each["files"]),
+        )
+        for each in reviews
+    ),
+)  # fmt: skip
+_write_job = build_writer(
+    _FIELDS,
+    reviews=lambda job: [
+        {"act": each.act.value, "by": each.by, "at": each.at.isoformat(), "files": list(each.files)}
+        for each in job.reviews
+    ],
+)  # fmt: skip
 _ADD = Statement(Upsert(dream_jobs), _FIELDS)
 _SELECT = Statement(select(dream_jobs).where(dream_jobs.c.id == bindparam("of")), read=_read_job)
+
+_IS_WAITING = text("dream_jobs.waits")
+"""In the form of the index: SQLite uses a partial index only if the statement shows that its condition holds."""
 
 
 class DreamJobs(Noun):
@@ -67,14 +90,27 @@ class DreamJobs(Noun):
         statuses: Collection[DreamJobStatus] = (),
         source: DreamSource | None = None,
         name: str | None = None,
+        entry: str | None = None,
+        waits: bool = False,
         before: DreamId | None = None,
         limit: int = 100,
     ) -> Sequence[DreamJob]:
-        """Return dreams of these statuses (all without any), the newest first."""
+        """Return dreams of these statuses (all without any), the newest first.
+
+        `entry` is their pass or changeset; with `waits`, only dreams whose changes wait for a person.
+        """
         statement = select(dream_jobs).order_by(dream_jobs.c.id.desc()).limit(limit)
         if statuses:
             statement = statement.where(dream_jobs.c.status.in_([status.value for status in statuses]))
         statement = where_given(statement, (dream_jobs.c.source, source), (dream_jobs.c.name, name))
+        statement = where_given(statement, (dream_jobs.c.pass_id, entry))
+        if waits:
+            statement = statement.where(_IS_WAITING)
         if before is not None:
             statement = statement.where(dream_jobs.c.id < before)
         return await self._select(statement, _read_job)
+
+    async def count_waiting(self) -> int:
+        """Return how many dreams wait for a person."""
+        statement = select(func.count()).select_from(dream_jobs).where(_IS_WAITING)
+        return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))

@@ -61,6 +61,12 @@ def _count(statement: Select[Any]) -> ColumnElement[Any]:
 
 
 _AGENTS = select(func.count()).select_from(agents).where(agents.c.deleted_at.is_(None), agents.c.enabled)
+_DEAD_LETTERS = _count(
+    select(func.coalesce(func.sum(delivery_counts.c.number), 0)).where(
+        delivery_counts.c.state == DeliveryState.DEAD.value,
+        exists().where(agents.c.id == delivery_counts.c.agent_id, agents.c.deleted_at.is_(None)),
+    )
+)
 _read_overview = build_reader(
     Overview,
     without=("wakes_today",),
@@ -88,12 +94,7 @@ _COUNTS = Statement(
             )
         ).label("held"),
         _count(select(func.count()).select_from(passes).where(passes.c.status.in_(_OPEN_PASSES))).label("passes"),
-        _count(
-            select(func.coalesce(func.sum(delivery_counts.c.number), 0)).where(
-                delivery_counts.c.state == DeliveryState.DEAD.value,
-                exists().where(agents.c.id == delivery_counts.c.agent_id, agents.c.deleted_at.is_(None)),
-            )
-        ).label("dead_letters"),
+        _DEAD_LETTERS.label("dead_letters"),
         _sum_today(answer_days, "served").label("served_today"),
         _sum_today(answer_days, "hints").label("hints_today"),
         _sum_today(answer_days, "misses").label("misses_today"),
@@ -102,6 +103,7 @@ _COUNTS = Statement(
         _sum_today(benefits, "saved_seconds").label("saved_seconds_today"),
     )
 )
+_SELECT_DEAD_LETTERS = Statement(select(_DEAD_LETTERS))
 _WAKES = Statement(
     select(wakes.c.decision, func.count()).where(wakes.c.decided_at >= bindparam("day")).group_by(wakes.c.decision)
 )
@@ -114,6 +116,10 @@ class Overviews(Noun):
         (row,) = await self._all(_COUNTS, {"now": now, "own": own or "", "day_number": number_of(now.date())})
         decided = await self._all(_WAKES, {"day": day})
         return _read_overview(row, wakes_today={Decision(decision): count for decision, count in decided})
+
+    async def count_dead_letters(self) -> int:
+        """Count the dead letters of all agents."""
+        return int(await self._scalar(_SELECT_DEAD_LETTERS))
 
 
 _IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")

@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, bindparam, func, literal, or_, select, tuple_, update
+from sqlalchemy import Connection, bindparam, func, literal, literal_column, or_, select, tuple_, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
@@ -73,6 +73,7 @@ _SAVE_CHANGES = Statement(
     Upsert(pass_changes, keys=("pass_id", "number"), new=[name for name in _CHANGE_FIELDS if name != "pass_id"]),
     _CHANGE_FIELDS,
 )
+_IS_STAGED: Final = pass_changes.c.state == literal_column("'staged'")
 
 
 class Passes(Noun):
@@ -195,6 +196,38 @@ class Passes(Noun):
         statement = statement.where(pass_changes.c.number > after).limit(limit)
         statement = where_given(statement, (pass_changes.c.state, state), (pass_changes.c.kind, kind))
         return await self._select(statement, _read_change)
+
+    async def find_staged(
+        self, *, bank_id: BankId | None = None, after: tuple[PassId, int] | None = None, limit: int
+    ) -> Sequence[tuple[BankId, Change]]:
+        """Return changes that wait for a person, of ended passes, with their banks, the oldest pass first.
+
+        `after` is the pass and number of the last change on the previous page.
+        """
+        statement = (
+            select(pass_changes, passes.c.bank_id)
+            .join(passes, passes.c.id == pass_changes.c.pass_id)
+            .where(_IS_STAGED, ~passes.c.dry_run, passes.c.ended_at.is_not(None))
+            .order_by(pass_changes.c.pass_id, pass_changes.c.number)
+            .limit(limit)
+        )
+        statement = where_given(statement, (passes.c.bank_id, bank_id))
+        if after is not None:
+            last = tuple_(literal(after[0]), literal(after[1]))
+            statement = statement.where(tuple_(pass_changes.c.pass_id, pass_changes.c.number) > last)
+        return await self._select(statement, lambda row: (BankId(row.bank_id), _read_change(row)))
+
+    async def count_staged(self, *, limit: int) -> int:
+        """Return how many changes of ended passes wait for a person, up to `limit`."""
+        some = (
+            select(pass_changes.c.number)
+            .join(passes, passes.c.id == pass_changes.c.pass_id)
+            .where(_IS_STAGED, ~passes.c.dry_run, passes.c.ended_at.is_not(None))
+            .limit(limit)
+            .subquery()
+        )
+        statement = select(func.count()).select_from(some)
+        return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))
 
     async def last_change_number(self, pass_id: PassId) -> int:
         """Return the number of a pass's last change, or 0."""

@@ -32,6 +32,7 @@ from circadia.records.sleep_call import FORGOTTEN
 from circadia.records.thread import ThreadStatus
 from circadia.records.wake import Decision
 from circadia.stores.locks import RETENTION_KEY, bank_key
+from circadia.stores.sql.alert_history import alert_history
 from circadia.stores.sql.alerts import alerts
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answer_verdicts, answers
 from circadia.stores.sql.approvals import approvals
@@ -190,6 +191,7 @@ EXPIRING: Final[Mapping[RetentionKind, ExpiringRows]] = {
     ),
     RetentionKind.SPANS: ExpiringRows(at=spans.c.ended_at, keys=[spans.c.number]),
     RetentionKind.SPAN_SUMS: ExpiringRows(at=span_sums.c.at, keys=[*span_sums.primary_key]),
+    RetentionKind.ALERT_HISTORY: ExpiringRows(at=alert_history.c.at, keys=[alert_history.c.id]),
     RetentionKind.DELIVERIES: ExpiringRows(
         at=agents.c.deleted_at,
         keys=[deliveries.c.agent_id, deliveries.c.message_id],

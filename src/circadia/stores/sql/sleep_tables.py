@@ -71,7 +71,7 @@ pass_changes = Table(
     Column("at", Instant, nullable=False),
 )
 Index("pass_changes_target", pass_changes.c.target)
-Index("pass_changes_staged", pass_changes.c.pass_id, **only("state = 'staged'"))
+Index("pass_changes_staged", pass_changes.c.pass_id, pass_changes.c.number, **only("state = 'staged'"))
 
 sleep_states = Table(
     "sleep_states",

@@ -8,6 +8,7 @@ from circadia.ids import SessionId
 from circadia.stores.locks import LockKey
 from circadia.stores.sql.access_tokens import AccessTokens
 from circadia.stores.sql.agents import Agents
+from circadia.stores.sql.alert_history import AlertHistory
 from circadia.stores.sql.alerts import Alerts
 from circadia.stores.sql.answer_frames import AnswerFrames
 from circadia.stores.sql.answer_uses import AnswerUses
@@ -81,6 +82,7 @@ class Tx:
     retention = _Noun(Retention)
     alerts = _Noun(Alerts)
     approvals = _Noun(Approvals)
+    alert_history = _Noun(AlertHistory)
     access_tokens = _Noun(AccessTokens)
     names = _Noun(NameSearch)
     dream_jobs = _Noun(DreamJobs)

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, String, bindparam, column, func, insert, literal_column, select, text, tuple_, update
 
-from circadia.ids import AgentId, PulseId, WakeId
+from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.pulse import FAILED
 from circadia.records.wake import Charge, Decision, GuardrailCheck, GuardrailCounts, WaitingAgent, Wake, WakeCount
@@ -47,6 +47,9 @@ _SELECT_OF_PULSE = Statement(
 )
 _SELECT_OF_ROOT = Statement(
     select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number), read=_read_wake
+)
+_SELECT_OF_MESSAGE = Statement(
+    select(wakes).where(wakes.c.message_id == bindparam("message")).order_by(wakes.c.number), read=_read_wake
 )
 _IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'")
 """A literal, not a parameter: SQLite uses a partial index only if the statement shows that its condition holds."""
@@ -191,6 +194,10 @@ class Wakes(Noun):
     async def find_by_root(self, root_id: str) -> Sequence[Wake]:
         """Return the requests of a chain in order."""
         return await self._all(_SELECT_OF_ROOT, {"root": root_id})
+
+    async def find_by_message(self, message_id: MessageId) -> Sequence[Wake]:
+        """Return the requests that a message has caused, in order."""
+        return await self._all(_SELECT_OF_MESSAGE, {"message": message_id})
 
     async def find_deferred(self, agent_id: AgentId) -> Sequence[Wake]:
         """Return the agent's deferred requests, oldest first."""

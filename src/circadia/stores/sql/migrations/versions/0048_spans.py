@@ -49,7 +49,6 @@ def upgrade() -> None:
         *(sa.Column(name, sa.BigInteger, nullable=False) for name in _FIGURES),
     )
     op.create_index("span_sums_at", "span_sums", ["at"])
-    _create_partial_index("pass_changes_staged", "pass_changes", ["pass_id"], "state = 'staged'")
     _create_partial_index("agents_budgeted", "agents", ["id"], f"deleted_at IS NULL AND ({_HAS_BUDGET})")
 
 
