@@ -64,6 +64,7 @@ async def test_a_suspended_run_goes_on_as_the_same_pulse_with_what_is_new_and_is
         assert (await server.rest("POST", f"/pulses/{run['pulse']}/end", {"status": "failed"}, token=run["token"]))[
             0
         ] == 401
+        await until(server, again["pulse"], "running")
         assert not (await state(server))["sleeping"]
         assert await report(server, again, "succeeded") == 202
         (pulse,) = (await server.rest("GET", "/agents/bob/pulses"))[1]["pulses"]
