@@ -5,7 +5,20 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, String, Table, Text, bindparam, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    String,
+    Table,
+    Text,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
 from circadia.ids import AgentId, ApprovalId
 from circadia.records.approval import TRANSITIONS, Approval, ApprovalStatus
@@ -31,7 +44,7 @@ approvals = Table(
     Column("digest", String, nullable=False),
     Column("preview", Text, nullable=False),
     Column("cut", Boolean, nullable=False),
-    Column("valid_seconds", Float, nullable=False),
+    Column("valid_seconds", Double, nullable=False),
     Column("status", String, nullable=False),
     Column("requested_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
