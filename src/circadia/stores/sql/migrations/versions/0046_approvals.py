@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("digest", sa.String, nullable=False),
         sa.Column("preview", sa.Text, nullable=False),
         sa.Column("cut", sa.Boolean, nullable=False),
-        sa.Column("valid_seconds", sa.Float, nullable=False),
+        sa.Column("valid_seconds", sa.Double, nullable=False),
         sa.Column("status", sa.String, nullable=False),
         sa.Column("requested_at", sa.BigInteger, nullable=False),
         sa.Column("expires_at", sa.BigInteger, nullable=False),
