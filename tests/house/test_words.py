@@ -17,7 +17,7 @@ PLAIN_WORDS = frozenset({
     "manual", "match", "matrix", "mcp", "mistake", "mock", "model", "next", "node", "off", "on", "one", "over", "pair",
     "pending", "post", "question", "reason", "recent", "recurring", "release", "restoration", "rotation", "row", "rule",
     "run", "same", "searchable", "send", "sent", "server", "sleeping", "sleeptime", "source",
-    "span", "spec", "spend", "stale", "stall", "stored", "suspension", "switch", "test", "tested", "time",
+    "span", "spec", "spend", "stale", "stall", "stored", "suspension", "switch", "sync", "test", "tested", "time",
     "update", "use", "verdict", "waiting", "weekday",
 })  # fmt: skip
 """Words of programmers and of everyday life in names of classes, which need no entry."""
