@@ -82,20 +82,13 @@ async def run(folder: Path, size: Size) -> Report:
         columns=["", "median", "worst"],
         rows=rows,
         goals=[
-            *(
-                Goal(what=what, limit=limit, unit="s", found=statistics.median(found))
-                for what, limit, found in (
-                    ("`circadia --help`: processor time", COMMAND_SECONDS, starts.help_seconds),
-                    ("`circadia holds`: processor time", COMMAND_SECONDS, starts.holds_seconds),
-                    ("`circadia serve` until ready: processor time", READY_SECONDS, starts.ready_seconds),
-                )
-            ),
-            Goal(
-                what="memory of the idle server",
-                limit=IDLE_MEGABYTES,
-                unit="MB",
-                found=statistics.median(starts.resident_megabytes),
-            ),
+            Goal(what=what, limit=limit, unit=unit, found=statistics.median(found))
+            for what, limit, unit, found in (
+                ("`circadia --help`: processor time", COMMAND_SECONDS, "s", starts.help_seconds),
+                ("`circadia holds`: processor time", COMMAND_SECONDS, "s", starts.holds_seconds),
+                ("`circadia serve` until ready: processor time", READY_SECONDS, "s", starts.ready_seconds),
+                ("memory of the idle server", IDLE_MEGABYTES, "MB", starts.resident_megabytes),
+            )
         ],
         notes=[
             "Processor time is user and system time of the whole process; the code was compiled before.",

@@ -18,7 +18,7 @@ PLAIN_WORDS = frozenset({
     "pair", "pending", "post", "problem", "question", "reason", "recent", "recurring", "release", "restoration",
     "rotation", "row", "rule", "run", "same", "scheme", "searchable", "send", "sent", "server", "signature",
     "sleeping", "sleeptime", "source", "spec", "spend", "staged", "stale", "stall", "stored", "sum", "suspension",
-    "switch", "test", "tested", "time",
+    "switch", "sync", "test", "tested", "time",
     "update", "use", "verdict", "waiting", "weekday",
 })  # fmt: skip
 """Words of programmers and of everyday life in names of classes, which need no entry."""

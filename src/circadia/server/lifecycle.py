@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, Final
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Final
 
 from circadia.errors import TargetGone
 from circadia.gateway.accounting.write_behind import WriteBehindQueue
@@ -13,14 +13,18 @@ from circadia.jobs.loops import run_guarded
 from circadia.records.member import Role
 from circadia.server.context import ServerContext
 from circadia.server.front import DoorRouter
+from circadia.server.late_app import LateApp
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.wake.worker import WakeWorker
+
+if TYPE_CHECKING:
+    from circadia.gateway.mcp.stdio import StdioServers
 
 _logger = logging.getLogger(__name__)
 
 
 async def start_background(
-    stack: AsyncExitStack, apps: Sequence[AbstractAsyncContextManager[None]], queues: Sequence[WriteBehindQueue[Any]],
+    stack: AsyncExitStack, apps: "Sequence[LateApp | StdioServers | None]", queues: Sequence[WriteBehindQueue[Any]],
     works: Sequence[Coroutine[Any, Any, None]], on_death: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Start applications and background tasks, which end in reverse order.
@@ -43,7 +47,8 @@ async def start_background(
         stack.push_async_callback(queue.close)
         stack.push_async_callback(_cancel_task, start(type(queue).__name__, queue.run()))
     for app in apps:
-        await stack.enter_async_context(app)
+        if app is not None:
+            await stack.enter_async_context(app.run())
     for work in works:
         stack.push_async_callback(_cancel_task, start(work.__qualname__.partition(".")[0], work))
 

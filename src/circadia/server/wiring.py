@@ -196,8 +196,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
     waits, metrics, ticker = Waits(clock, store, signals, presence), Metrics(listed_models), Ticker(clock)
     identity, failed = _build_identity(context)
     journal = Journal(clock, store, context.build_spool("journal", LINES), events, metrics.count_line)
-    gate = _build_gate(context, presence, journal, ticker)
-    memory, embedding = build_memory(context)
+    gate, (memory, embedding) = _build_gate(context, presence, journal, ticker), build_memory(context)
     registry.bind, wakes.sleep.close_gate = memory.banks.make_bound_banks, gate.close_for
     models = build_sleep_models(settings, context.environment, clock, stack)
     sleeptime, folders = build_sleeptime(settings, clock, ids, memory, models[0]), build_memory_folders(context, models)
@@ -233,9 +232,7 @@ async def _assemble_server(context: ServerContext, stack: AsyncExitStack) -> Ser
         partial(reload_file_agents, context, registry, wakes),
     )  # fmt: skip
     queues = journal, door.owners, exchanges, answers, texts
-    await start_background(
-        stack, [own.run(), api.run(), *([] if stdio is None else [stdio.run()])], queues, tasks, front.deaths.append
-    )
+    await start_background(stack, (own, api, stdio), queues, tasks, front.deaths.append)
     return Server(
         app=front, connection_limit=front.limit, journal=journal, exchanges=exchanges, answers=answers,
         texts=texts, waiting=lambda: gate.total_held + ticker.waiting,
