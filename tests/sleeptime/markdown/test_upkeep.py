@@ -279,10 +279,11 @@ def test_a_folder_of_10_000_files_is_read_and_tidied_in_bounded_memory(tmp_path:
         "import sys, resource\n"
         "from datetime import date\n"
         "from pathlib import Path\n"
-        "from circadia.sleeptime.markdown.memory_folder import read_folder\n"
+        "from circadia.sleeptime.markdown.folder_bank import take_snapshot\n"
         "from circadia.sleeptime.markdown.upkeep import propose_upkeep\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "folder = read_folder(Path(sys.argv[1]))\n"
+        "snapshot = take_snapshot(Path(sys.argv[1]))\n"
+        "folder = snapshot.folder\n"
         "upkeep = propose_upkeep(folder, day=date(2026, 11, 27))\n"
         "print(len(folder.files), len(upkeep.findings) + upkeep.omitted_findings, "
         "(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
@@ -291,7 +292,9 @@ def test_a_folder_of_10_000_files_is_read_and_tidied_in_bounded_memory(tmp_path:
     files, findings, mebibytes = map(int, done.stdout.split())
     assert files == number + 1
     assert findings < 20
-    assert mebibytes < 100, "its files have 10 MB"
+    assert mebibytes < 150, "its files have 10 MB, of which a dream keeps the blocks"
+        "its files have 10 MB, of which a dream keeps the blocks; it kept 200 MiB when it read twice"
+    )
 
 
 OPEN = b"```\ncode\n- no entry\n```\n```\ncode\n- no entry\n```\n<!-- open\n"

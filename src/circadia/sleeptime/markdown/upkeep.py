@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from itertools import count
 from pathlib import PurePosixPath
 from typing import Final
@@ -132,8 +132,8 @@ class _UpkeepRun:
         self._omitted = 0
         self._links: dict[str, set[str]] = {}
         """For each file, the files to which it links, all as `comparable_path`."""
-        self._places: dict[bytes, tuple[int, PurePosixPath, int]] = {}
-        """For each text, by its digest: the number of entries with it, and the first one's file and line."""
+        self._places: dict[str, tuple[int, PurePosixPath, int]] = {}
+        """For each text: the number of entries with it, and the first one's file and line."""
 
     def run(self) -> FolderUpkeep:
         for problem in self._folder.problems:
@@ -231,9 +231,9 @@ class _UpkeepRun:
     def _note_place(self, path: PurePosixPath, entry: MarkdownBlock) -> None:
         text = " ".join(entry.text.split())
         if len(text) >= SHORTEST_REPEATED:
-            digest = blake2b(text.encode("utf-8", "replace"), digest_size=12).digest()
-            number, first_path, line = self._places.get(digest, (0, path, entry.line))
-            self._places[digest] = (number + 1, first_path, line)
+            text = entry.text if entry.text == text else text  # most are in memory already
+            number, first_path, line = self._places.get(text, (0, path, entry.line))
+            self._places[text] = (number + 1, first_path, line)
 
     def _report_repeated(self) -> None:
         """Report texts that several sections or files have. They stay, since the place may be part of the meaning."""
@@ -287,8 +287,10 @@ class _UpkeepRun:
         lines = others = 0
         for path in parts:
             document = self._read(path)
-            lines += len(list(self._lines_of(path, document)))
-            others += len(document.entries) - len(list(find_index_lines(path, document)))
+            others += len(document.entries)
+            for line in find_index_lines(path, document):
+                others -= 1
+                lines += not is_part_of(line.target, path)
         return lines >= others
 
     def _find_missing(self, index: PurePosixPath, paths: Sequence[PurePosixPath]) -> Iterator[PurePosixPath]:
