@@ -33,6 +33,8 @@ async def test_a_held_call_is_seen_and_released_and_a_refused_wake_is_explained(
         await expect(chain.get_by_role("link", name="holder")).to_have_count(1)
         await expect(chain.get_by_role("link", name="operator")).to_have_count(0)  # the author is no agent
         await page.go_back()
+        await expect(page.get_by_role("dialog", name="Why this decision")).to_be_visible()
+        await page.keyboard.press("Escape")
         await page.get_by_role("tab", name="Who wakes whom").click()
         await expect(page.get_by_role("table", name="Who wakes whom")).to_contain_text("2, 1 refused")
 
@@ -53,8 +55,8 @@ async def test_a_matrix_that_leaves_out_agents_says_how_many_there_are(site: Sit
         await expect(table.get_by_role("caption")).not_to_contain_text("rows.")
 
 
-@pytest.mark.spec("UI-06")
-async def test_a_thread_shows_its_newest_thousand_messages(site: Site) -> None:
+@pytest.mark.spec("UI-06", "UI-20")
+async def test_a_thread_shows_its_newest_thousand_messages_and_those_before_when_asked(site: Site) -> None:
     thread = await site.call("POST", "/sessions/default/threads", {"name": "long"})
     messages = f"/sessions/default/threads/{thread['id']}/messages"
     for start in range(0, 1000, 20):
@@ -65,7 +67,11 @@ async def test_a_thread_shows_its_newest_thousand_messages(site: Site) -> None:
         await expect(page.get_by_text("message 1001")).to_be_visible()
         await site.call("POST", messages, {"from": "user", "content": "message 1002"})
         await expect(page.get_by_text("message 1002")).to_be_visible()
-        await expect(page.get_by_text(re.compile("message [0-9]{4}"))).to_have_count(1000)
+        await expect(page.get_by_text(re.compile("message [0-9]{4}"))).to_have_count(1001)
+        await page.get_by_role("button", name="Show older ones").click()
+        await expect(page.get_by_text("message 0000")).to_be_visible()
+        await expect(page.get_by_text(re.compile("message [0-9]{4}"))).to_have_count(1002)
+        await expect(page.get_by_role("button", name="Show older ones")).to_have_count(0)
 
 
 @pytest.mark.spec("UI-06")

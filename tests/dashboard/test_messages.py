@@ -73,6 +73,8 @@ async def test_a_message_leads_to_its_agent_and_its_thread_and_new_ones_appear_b
         await page.get_by_role("dialog").get_by_role("link", name="plans").click()
         await expect(page.get_by_role("log")).to_contain_text("what about May?")
         await page.go_back()
+        await expect(page.get_by_role("dialog", name="The message")).to_be_visible()
+        await page.keyboard.press("Escape")
         await row_of(page, "what about May?").get_by_role("link", name="team:cyd").click()
         await expect(page.get_by_role("heading", name="team:cyd")).to_be_visible()
 

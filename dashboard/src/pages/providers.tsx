@@ -29,7 +29,7 @@ const COLUMNS: Column<Provider>[] = [
     header: "Calls today",
     width: "6rem",
     cell: ({ name, calls }) => (
-      <Anchor component={Link} size="sm" href={callsAddress({ upstream: name, since: startOfDay() })} aria-label={`Calls of ${name} today`}>
+      <Anchor component={Link} size="sm" href={callsAddress({ upstream: name, since: startOfDay() })} aria-label={`${formatCount(calls)} calls of ${name} today`}>
         {formatCount(calls)}
       </Anchor>
     ),
@@ -41,7 +41,7 @@ const COLUMNS: Column<Provider>[] = [
     header: "Failed",
     width: "5rem",
     cell: ({ name, failed }) => (
-      <Anchor component={Link} size="sm" href={callsAddress({ upstream: name, since: startOfDay(), status: "failed" })} aria-label={`Failed calls of ${name} today`}>
+      <Anchor component={Link} size="sm" href={callsAddress({ upstream: name, since: startOfDay(), status: "failed" })} aria-label={`${formatCount(failed)} failed calls of ${name} today`}>
         {formatCount(failed)}
       </Anchor>
     ),

@@ -22,17 +22,16 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const search = useSearch();
   const barrier = useActBarrier();
   const client = useQueryClient();
-  const [fixed] = useState(() => [...listPlaces(), ...listActs()]);
   const bank = /^\/banks\/([^/]+)$/.exec(location)?.[1];
   const found = useQuery({ ...searchAllQuery(wanted, bank && decodeURIComponent(bank)), enabled: wanted !== "", placeholderData: keepPreviousData });
   const choices = useMemo(() => {
     const typed = text.trim();
-    const own = fixed.filter((choice) => fits(choice, typed));
+    const own = [...listPlaces(), ...listActs()].filter((choice) => fits(choice, typed)); // the page may have come since
     const matches = typed === "" ? [] : (found.data?.matches ?? []).flatMap(choicesOf);
     const hits = typed === "" ? [] : (found.data?.hits ?? []).map(hitChoice);
     const address = search ? `${location}?${search}` : location;
     return [...own, ...matches.filter(({ act }) => !(act && barrier)), ...hits, ...viewChoices(typed, address)].slice(0, MOST_SHOWN);
-  }, [fixed, found.data, text, location, search, barrier]);
+  }, [found.data, text, location, search, barrier]);
   const chosen = Math.min(place, choices.length - 1);
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -61,7 +60,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     event.preventDefault();
   };
   return (
-    <Modal opened onClose={onClose} title="Search and act" size="lg" yOffset="8vh">
+    <Modal opened onClose={onClose} title="Find and act" size="lg" yOffset="8vh">
       <TextInput
         label="Name, id, page or act"
         value={text}

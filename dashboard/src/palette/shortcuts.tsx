@@ -3,7 +3,7 @@ import { lazy, Suspense, useEffect, useState } from "react";
 
 const Palette = lazy(() => import("./palette"));
 const KEYS = [
-  [["Ctrl", "K"], "Search and act; ⌘K on a Mac"],
+  [["Ctrl", "K"], "Find and act; ⌘K on a Mac"],
   [["/"], "The same"],
   [["?"], "These keys"],
   [["Esc"], "Close what is open"],
@@ -28,8 +28,8 @@ export function Shortcuts() {
   const close = () => setOpened(undefined);
   return (
     <>
-      <Button variant="default" size="compact-md" onClick={() => setOpened("palette")} aria-label="Search and act" aria-keyshortcuts="Control+K Meta+K /">
-        <span className="search-word">Search</span> <Kbd size="xs">/</Kbd>
+      <Button variant="default" size="compact-md" onClick={() => setOpened("palette")} aria-label="Find and act" aria-keyshortcuts="Control+K Meta+K /">
+        <span className="search-word">Find</span> <Kbd size="xs">/</Kbd>
       </Button>
       {opened === "palette" && (
         <Suspense>

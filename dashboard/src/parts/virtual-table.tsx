@@ -112,7 +112,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
     </div>
     {filed.length > 0 && (
       <Group justify="flex-end">
-        <Button size="compact-xs" variant="subtle" color="gray" onClick={() => saveRows(label, filed, sorted)} aria-label={`Save ${label} as CSV`}>
+        <Button size="compact-xs" variant="subtle" color="gray" onClick={() => saveRows(label, filed, sorted)} aria-label={`CSV of ${label}`}>
           CSV
         </Button>
       </Group>

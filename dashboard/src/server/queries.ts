@@ -27,7 +27,6 @@ const MOST_OF_A_PAGE = 2_000;
 const MOST_PAGES = 10;
 const MOST_CHANGES = 10_000;
 const MOST_MESSAGES = 1000;
-const FIRST_MESSAGES = 200;
 const MOST_HELD_MESSAGES = 20_000;
 const GREATEST_NUMBER = Number.MAX_SAFE_INTEGER;
 
@@ -244,8 +243,8 @@ export const messagesQuery = (session: string, thread: string) =>
       const path = { session, thread };
       const known = client.getQueryData<HeldMessages>(queryKey);
       if (known === undefined || known.messages.length === 0) {
-        const newest = await circadia.listMessages({ path, query: { before: GREATEST_NUMBER, limit: FIRST_MESSAGES }, signal });
-        return { ...newest, hasOlder: newest.messages.length === FIRST_MESSAGES };
+        const newest = await circadia.listMessages({ path, query: { before: GREATEST_NUMBER, limit: MOST_MESSAGES }, signal });
+        return { ...newest, hasOlder: newest.messages.length === MOST_MESSAGES };
       }
       let { messages, after } = known;
       for (;;) {
