@@ -117,6 +117,32 @@ async def test_a_dream_is_accepted_file_by_file_under_its_id(stand: DreamStand) 
         assert "habits.md" in stand.read("MEMORY.md")
 
 
+@pytest.mark.spec("UI-19")
+async def test_a_dream_says_who_decided_on_it_and_waits_no_more_when_somebody_decided_without_the_server(
+    stand: DreamStand,
+) -> None:
+    stand.session("s1", SAID)
+    stand.write("habits.md", "# Habits\n\n- Ann writes commit messages in the imperative.\n")
+    async with dreaming(stand) as at:
+        dream = (await ended(at, await begun(at)))["id"]
+        assert (await at.rest("GET", "/for-you"))[1]["dreams"] == 1
+        await at.rest("POST", f"/dreams/{dream}/accept", {"files": ["database.md"]})
+        shown = (await at.rest("GET", f"/dreams/{dream}"))[1]
+        assert (shown["waits"], [(each["act"], each["by"], each["files"]) for each in shown["reviews"]]) == (
+            True, [("accepted", "operator", ["database.md"])],
+        )  # fmt: skip
+        (reviewed,) = await at.events("reviewed")
+        assert reviewed["data"] == {
+            "dream": dream, "name": "app", "act": "accepted", "files": ["database.md"], "by": "operator"
+        }  # fmt: skip
+    await stand.accept()  # as the command line does
+    async with dreaming(stand) as at, asyncio.timeout(60):
+        while (await at.rest("GET", "/dreams?waits=true"))[1]["dreams"]:
+            await asyncio.sleep(0.05)
+        assert (await at.rest("GET", "/for-you"))[1]["dreams"] == 0
+        assert "habits.md" in stand.read("MEMORY.md")
+
+
 async def test_a_dry_run_shows_and_a_refusal_drops(stand: DreamStand) -> None:
     stand.session("s1", SAID)
     before = stand.contents()

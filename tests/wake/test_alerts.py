@@ -84,6 +84,23 @@ async def test_the_same_cause_of_the_same_agent_is_told_once_an_hour(stand: Stan
     assert stand.posted[-1]["detail"] == {"pulse": "pls_3"}
 
 
+@pytest.mark.spec("UI-19")
+async def test_each_alert_is_in_the_history_once_and_an_event_tells_of_it(stand: Stand) -> None:
+    await stand.happens("dead_letter", pulse="pls_1")
+    await stand.happens("dead_letter", pulse="pls_2")
+    stand.clock.advance(HOUR)
+    await stand.happens("dead_letter", pulse="pls_3")
+    await stand.alerts.wait_until_posted()
+    async with stand.store.begin_read() as tx:
+        history = await tx.alert_history.find_all()
+        raised = await tx.events.find_after(0, types=[EventType.ALERT_RAISED])
+    assert [(each.cause, each.session, each.agent, each.detail) for each in history] == [
+        ("dead_letter", "default", "ann", {"pulse": "pls_3"}), ("dead_letter", "default", "ann", {"pulse": "pls_1"}),
+    ]  # fmt: skip
+    assert [each.id for each in history] == [alert["id"] for alert in reversed(stand.posted)]
+    assert [event.data["alert"] for event in raised] == [each.id for each in reversed(history)]
+
+
 @pytest.mark.spec("WAKE-76")
 async def test_what_happened_before_the_start_is_not_told_again(stand: Stand) -> None:
     await stand.happens("dead_letter")
