@@ -128,7 +128,7 @@ async def test_an_agents_event_reaches_agents_that_it_may_address_and_counts_as_
         assert [each["agent"] for each in await emit(server, BATCH, token=bob, data={})] == ["ann"]
         (wake,) = (await server.rest("GET", "/wakes"))[1]["wakes"]
         assert (wake["from"], wake["depth"]) == (f"event:{BATCH}", 1)
-        assert (await server.rest("GET", "/wakes?from=bob"))[1]["wakes"] == [wake]
+        assert (await server.rest("GET", "/wakes?sender=bob"))[1]["wakes"] == [wake]
         await until_awake(server, "ann")
 
 

@@ -33,6 +33,7 @@ _NOUNS: Final = {
     "wake-stats": "Wakes of an agent in its current day.",
     "chains": "Trees of wakes, pulses and messages.",
     "pulses": "Runs of launched agents.",
+    "alarms": "Alarms and routines that agents set for themselves, and their waits for named events.",
     "schedule": "Routines and blackouts of an agent.",
     "coordination": "Wake settings of an agent.",
     "hooks": "Inbound webhooks, and the deliveries that they accepted.",
