@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from circadia.client.calls import Client
 from circadia.client.connection import MAX_RETRIES
@@ -38,7 +38,9 @@ class SyncClient:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             answer = method(*args, **kwargs)
-            return self._iterate(answer) if inspect.isasyncgen(answer) else self._runner.run(answer)
+            if inspect.isasyncgen(answer):
+                return self._iterate(cast("AsyncGenerator[Any]", answer))
+            return self._runner.run(answer)
 
         call.__name__, call.__doc__ = name, method.__doc__
         return call
