@@ -9,6 +9,7 @@ from circadia.client.approvals import ApprovalCalls
 from circadia.client.connection import MAX_RETRIES, ApiConnection, Time
 from circadia.client.hooks import HookCalls
 from circadia.client.memory import MemoryCalls
+from circadia.client.people import PeopleCalls
 from circadia.client.sleeptime import SleeptimeCalls
 from circadia.client.wakes import WakeCalls
 from circadia.clock import Clock, SystemClock
@@ -25,20 +26,7 @@ from circadia.schemas.agents import (
 from circadia.schemas.calls import CallDetail, CallList, CallState
 from circadia.schemas.config import ConfigurationView
 from circadia.schemas.events import EventGap, EventList, EventView
-from circadia.schemas.fleet import (
-    AccessTokenCreated,
-    AccessTokenList,
-    AccessTokenView,
-    Cluster,
-    HeldCall,
-    HoldList,
-    OverviewView,
-    PrincipalLink,
-    PrincipalView,
-    UpstreamList,
-    UpstreamView,
-    UsageReport,
-)
+from circadia.schemas.fleet import Cluster, HeldCall, HoldList, OverviewView, UpstreamList, UpstreamView, UsageReport
 from circadia.schemas.search import SearchResult
 from circadia.schemas.sessions import (
     MessageList,
@@ -53,7 +41,7 @@ from circadia.schemas.sessions import (
 from circadia.schemas.timeline import Timeline, TimelineSums
 
 
-class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, SleeptimeCalls):
+class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, PeopleCalls, SleeptimeCalls):
     """A client for the REST API of a Circadia server.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, per call. Each
@@ -431,23 +419,3 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Sleep
     async def show_config(self) -> ConfigurationView:
         """Return the configuration with which the server has started, without secrets."""
         return await self._http.fetch(ConfigurationView, "GET", "config")
-
-    async def create_token(self, name: str, role: str) -> AccessTokenCreated:
-        """Create a token for a person, as `operator` or `viewer`; only this answer has its secret."""
-        return await self._http.fetch(AccessTokenCreated, "POST", "tokens", body={"name": name, "role": role})
-
-    async def list_tokens(self) -> list[AccessTokenView]:
-        """Return the tokens of people, by name."""
-        return (await self._http.fetch(AccessTokenList, "GET", "tokens")).tokens
-
-    async def revoke_token(self, name: str) -> None:
-        """Revoke a token."""
-        await self._http.call("DELETE", "tokens", name)
-
-    async def create_sign_in_link(self) -> PrincipalLink:
-        """Return a link that opens the dashboard signed in, once and within a minute."""
-        return await self._http.fetch(PrincipalLink, "POST", "me", "links")
-
-    async def show_principal(self) -> PrincipalView:
-        """Return the owner of this client's token."""
-        return await self._http.fetch(PrincipalView, "GET", "me")

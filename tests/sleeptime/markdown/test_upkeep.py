@@ -293,8 +293,6 @@ def test_a_folder_of_10_000_files_is_read_and_tidied_in_bounded_memory(tmp_path:
     assert files == number + 1
     assert findings < 20
     assert mebibytes < 150, "its files have 10 MB, of which a dream keeps the blocks"
-        "its files have 10 MB, of which a dream keeps the blocks; it kept 200 MiB when it read twice"
-    )
 
 
 OPEN = b"```\ncode\n- no entry\n```\n```\ncode\n- no entry\n```\n<!-- open\n"
