@@ -86,7 +86,7 @@ function Hits({ bank, question, filter }: { bank: string; question: string; filt
           </Text>
           <Stack component="ol" gap="xs" m={0} p={0} style={{ listStyle: "none" }} aria-label="Hits">
             {hits.map((hit) => (
-              <Hit key={`${hit.id}/${hit.passage}`} bank={bank} question={question} hit={hit} />
+              <Hit key={`${hit.id}/${hit.passage}`} bank={bank} hit={hit} />
             ))}
           </Stack>
         </>
@@ -95,8 +95,11 @@ function Hits({ bank, question, filter }: { bank: string; question: string; filt
   );
 }
 
-function Hit({ bank, question, hit }: { bank: string; question: string; hit: HitView }) {
-  const address = `/banks/${encodeURIComponent(bank)}?${new URLSearchParams({ q: question, note: hit.id })}`;
+function Hit({ bank, hit }: { bank: string; hit: HitView }) {
+  const [params] = useView();
+  const opened = new URLSearchParams(params); // the filters stay
+  opened.set("note", hit.id);
+  const address = `/banks/${encodeURIComponent(bank)}?${opened}`;
   return (
     <Paper component="li" withBorder p="sm">
       <ForeignText text={hit.text} />
