@@ -36,7 +36,7 @@ async def test_what_is_held_is_listed_and_counted_with_its_agent(service: Servic
     assert listed[0] == {
         "id": "hold_ann", "agent": "ann", "session": "default", "reference": "ann", "door": "model",
         "what": "POST /v1/chat/completions", "since": "2026-01-01T00:00:00Z", "waited_seconds": 1.5, "phase": "silent",
-        "bytes": 120,
+        "bytes": 120, "approval": None,
     }  # fmt: skip
     assert (await service.ok("GET", "/holds"))["elsewhere"] == [], "this server is alone"
     few = await service.ok("GET", "/holds?limit=1")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from circadia.api import fleet
+from circadia.api import needs
 from tests.api.service import Service
 from tests.cli.terminal import run
 
@@ -30,8 +30,8 @@ async def test_a_disabled_agent_is_neither_asleep_nor_awake(service: Service) ->
 
 
 async def test_each_command_that_a_problem_names_exists() -> None:
-    commands = re.findall(r"circadia ([a-z]+(?: [a-zA-Z-]+)*)\"", inspect.getsource(fleet))
-    assert len(commands) == 4
+    commands = re.findall(r"circadia ([a-z]+(?: [a-zA-Z-]+)*)\"", inspect.getsource(needs))
+    assert len(commands) == 5
     for command in commands:
         result = await run(*command.replace("AGENT", "ann").split(), "--help")
         assert result.status == 0, (command, result.err)

@@ -24,8 +24,7 @@ from circadia.records.index_entry import IndexEntry, Layer
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 
-WEIGHTS = {"words": 0.26, "meaning": 0.20, "window": 0.60, "answer": 0.30, "statement": 0.16, "speaker": 0.13,
-           "standout": 0.40}  # fmt: skip
+WEIGHTS = {"words": 0.26, "meaning": 0.2, "window": 0.6, "answer": 0.3, "statement": 0.16, "speaker": 0.13}
 UNKNOWN = 10
 LENGTH = 0.75
 SATURATION = 1.2
@@ -147,7 +146,7 @@ def slowly(rows: Sequence[Row], question: Question) -> dict[int, float]:
     above = {at: cosine - typical for at, cosine in cosines.items() if allowed(rows[at], question)}
     best = max(above.values(), default=0)
     meaning = [max(above.get(at, 0.0), 0) / max(best, 1e-9) for at in range(len(rows))]
-    deviation = float(np.std(list(cosines.values()))) if cosines else 0.0
+    deviation = float(np.std(list(cosines.values()) or [0]))
     unrelated = max(4 * deviation, min(above.values(), default=0))
     named = {row.speaker for row in rows if next(words(row.speaker)) in question.names}
     close = [at for at in sorted(_close(by_words, meaning, before, after)) if allowed(rows[at], question)]
@@ -166,7 +165,7 @@ def slowly(rows: Sequence[Row], question: Question) -> dict[int, float]:
             found
             + (WEIGHTS["statement"] if found > 0 and not row.text.endswith("?") else 0)
             + (WEIGHTS["speaker"] if named == {row.speaker} else 0)
-            + WEIGHTS["standout"] * max(above.get(at, unrelated) - unrelated, 0) / max(deviation, 1e-9)
+            + 0.4 * max(above.get(at, unrelated) - unrelated, 0) / max(deviation, 1e-9)
             + question.recency * 2 ** (-age / question.half_life)
             + question.importance * (row.importance or 0)
         )

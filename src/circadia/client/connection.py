@@ -42,7 +42,7 @@ LONGEST_READ_PAUSE_SECONDS: Final = 1.0
 
 _BY_CODE: Final = {cls.code: cls for cls in HTTP_STATUS}
 _BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
-    **{status: cls for cls, status in HTTP_STATUS.items() if status < 500},
+    **{status: cls for cls, status in reversed(HTTP_STATUS.items()) if status < 500},
     503: StorageUnavailable,
 }
 """Errors of answers without a code, which come from a proxy in front of the server."""

@@ -51,7 +51,7 @@ class Metrics:
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
-        self._approvals = _build_approvals(self._registry)
+        self._approvals, self._batches = _build_approvals(self._registry), _build_batches(self._registry)
         self._passes = Counter("circadia_passes", "Pass transitions by status.", ["status"], registry=self._registry)
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
@@ -66,7 +66,6 @@ class Metrics:
             ["outcome", "way"], registry=self._registry,
         )  # fmt: skip
         self._breaks, self._named_events = _build_prefix_breaks(self._registry), _build_named_events(self._registry)
-        self._batches = _build_batches(self._registry)
         self._lookups = Histogram(
             "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
             buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),

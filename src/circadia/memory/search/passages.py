@@ -76,8 +76,8 @@ def split_text(text: str, trust: Trust) -> Sequence[Passage]:
     passages: list[Passage] = []
     at = 0
     for start, end in [*quotes, (len(text), len(text))]:
-        passages += _cut(text, at, start, trust)
-        passages += _cut(text, start, end, Trust.EXTERNAL)
+        passages += _split_text(text, at, start, trust)
+        passages += _split_text(text, start, end, Trust.EXTERNAL)
         at = end
     return passages
 
@@ -113,7 +113,7 @@ def passage_texts(text: str, passages: bytes | None) -> Sequence[str]:
     return [text[passage.start : passage.end] for passage in decode_passages(passages)]
 
 
-def _cut(text: str, first: int, last: int, trust: Trust) -> Iterator[Passage]:
+def _split_text(text: str, first: int, last: int, trust: Trust) -> Iterator[Passage]:
     """Yield the passages of a part of a text, without the spaces around them."""
     starts = [first, *_find_cuts(text, first, last)] if last - first > PASSAGE else [first]
     for start, end in zip(starts, [*starts[1:], last], strict=True):

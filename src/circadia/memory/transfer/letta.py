@@ -123,7 +123,7 @@ def _read_message(
             for call in calls:
                 arguments = as_text(as_mapping(call.get("function")).get("arguments")) or ""
                 if _names(call) == _SPEAKS:
-                    yield from _turn(_spoken(arguments, number), Speaker.ASSISTANT, number, agent, at)
+                    yield from _turn(_find_message(arguments, number), Speaker.ASSISTANT, number, agent, at)
                 else:
                     yield from _turn(f"{_names(call)}({arguments})", Speaker.TOOL, number, agent, at)
         case "tool":
@@ -167,7 +167,7 @@ def _names(call: Mapping[str, Any]) -> str:
     return str(as_mapping(call.get("function")).get("name"))
 
 
-def _spoken(arguments: str, number: int) -> str:
+def _find_message(arguments: str, number: int) -> str:
     """Return the message in the arguments of `send_message`. Raises InvalidRequest: it has none."""
     try:
         message = as_mapping(orjson.loads(arguments)).get("message")

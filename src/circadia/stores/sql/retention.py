@@ -320,8 +320,8 @@ def _find(
         .limit(most)
     )
     if after is not None:
-        statement = statement.where(rows.at >= _stored(rows, after))
-    return connection.execute(statement, {"before": _stored(rows, before)}).all()
+        statement = statement.where(rows.at >= _convert_time(rows, after))
+    return connection.execute(statement, {"before": _convert_time(rows, before)}).all()
 
 
 def _delete_page(
@@ -354,7 +354,7 @@ def _delete_by_key(connection: Connection, rows: ExpiringRows, page: Sequence[Ro
     connection.execute(delete(rows.table).where(*is_row), values)
 
 
-def _stored(rows: ExpiringRows, at: datetime) -> datetime | int:
+def _convert_time(rows: ExpiringRows, at: datetime) -> datetime | int:
     """Return a time as the column has it: some count days since 1970."""
     if not isinstance(rows.at.type, Instant):
         return (at - _EPOCH) // _DAY
