@@ -201,12 +201,13 @@ async def fill_postgres(url: str, size: WorldSize) -> None:
 
 
 _SEQUENCE: Final = "SELECT pg_get_serial_sequence($1, 'number')"
-"""That of events counts their arrivals; they get their numbers from another one, after their commit."""
 
 
 async def _move_sequence(connection: Any, table: str, count: int) -> None:
-    sequence = "event_numbers" if table == "events" else await connection.fetchval(_SEQUENCE, table)
-    if sequence is not None:
+    sequences = [await connection.fetchval(_SEQUENCE, table)]
+    if table == "events":  # these count their arrivals, and get their numbers after their commit
+        sequences.append("event_numbers")
+    for sequence in filter(None, sequences):
         await connection.execute(f"SELECT setval('{sequence}', {count})")
 
 

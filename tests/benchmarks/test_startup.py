@@ -28,8 +28,8 @@ async def test_help_holds_and_serve_start_within_the_promised_processor_time(tmp
 
 
 @pytest.mark.spec("SHIP-15")
-async def test_an_idle_server_has_at_most_130_mb(tmp_path: Path) -> None:
-    assert max((await measure_starts(tmp_path, 1)).resident_megabytes) <= 130
+async def test_an_idle_server_has_at_most_135_mb(tmp_path: Path) -> None:
+    assert max((await measure_starts(tmp_path, 1)).resident_megabytes) <= 135
 
 
 @pytest.mark.spec("SHIP-02", "SHIP-15")

@@ -28,6 +28,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT .*count\(\*\) FILTER \(WHERE coalesce\(calls\.": "a usage report by conversation or user: its calls",
     r"^SELECT DISTINCT usage_days\.session, usage_days\.agent": "names of those that a usage report has",
     r"^SELECT count\(\*\) AS calls, .* FROM sleep_calls JOIN calls": "what the calls of one bank or pass have cost",
+    r"^SELECT \(SELECT coalesce\(sum\(delivery_counts\.number\)": "dead letters, a row for each agent that has some",
     r"^SELECT wakes\.sender, wakes\.agent, wakes\.decision, count\(": "the matrix of all wakes that are kept",
     r"^SELECT passes\.status, count\(": "passes by status, for metrics",
     r"^SELECT \(SELECT count\(\*\) AS count_1 FROM agents WHERE": "the fleet by state, for metrics and the overview",
@@ -54,6 +55,8 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT .* FROM deliveries JOIN messages .*(messages\.sender = |mentioned IS (0|false))": "a wait for one sender",
     r"FROM deliveries WHERE .* (MATCH|@@) ": "a search finds words in an inbox",
     r"^SELECT .* FROM pulses WHERE pulses\.agent_id = .* AND pulses\.status = ": "an agent's pulses in a rare state",
+    r"^SELECT .* FROM approvals WHERE approvals\.status = .* AND approvals\.agent_id = ": "an agent's approvals",
+    r"^SELECT (near|some_rows)\.id, .*\bsought\b": "a search by name reads 2,000 names of each kind at most",
     r"^SELECT .* FROM passes WHERE passes\.bank_id = .* AND passes\.status = ": "a bank's passes in a rare state",
     r"^SELECT .* FROM answer_uses WHERE answer_uses\.bank_id = ": "a bank's uses of answers that are to be judged",
     r"^SELECT .* FROM answers WHERE answers\.bank_id = ": "a bank's answers: `answers` limits their number",
@@ -62,6 +65,8 @@ ALLOWED: Final[Mapping[str, str]] = {
     # PostgreSQL reads a small table whole, and goes by the index of a large one.
     r"FROM agents JOIN sessions .* json_each": "which of the agents that a gateway knows were changed",
     r"^DELETE FROM (routines|answers|answer_verdicts|evidence|provenances|deliveries) WHERE .* IN ": "a page",
+    r"^DELETE FROM (approvals|alert_history|event_waits) WHERE .* IN ": "a page",
+    r"^UPDATE deliveries SET state=.* deliveries\.message_id IN ": "an agent's unhandled messages, taken to be few",
     # What goes for good, in pages.
     r"^DELETE FROM \w+ WHERE .*bank_id = ": "a bank is removed",
     r"^DELETE FROM banks WHERE": "a bank is removed: the database looks for what refers to it",

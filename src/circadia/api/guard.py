@@ -1,6 +1,5 @@
 """The guard of all REST requests: authentication, size of the body, and errors as problems (RFC 9457)."""
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
@@ -16,8 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from circadia.agents.access import require_may_act, require_member
 from circadia.agents.identity import Identity
 from circadia.agents.sign_in import SignIn
+from circadia.api.body_reader import BodyReader
 from circadia.api.problems import FieldProblem, escape_surrogates, internal_error_response, problem_response
-from circadia.errors import CircadiaError, Forbidden, InvalidRequest, MethodNotAllowed, NotFound, TooLarge
+from circadia.errors import CircadiaError, Forbidden, InvalidRequest, MethodNotAllowed, NotFound
 from circadia.gateway.calls.headers import bearer, first_value
 from circadia.gateway.hold.bodies import CallerGone
 from circadia.records.principal import Principal
@@ -92,63 +92,10 @@ def _allowed_methods(request: Request) -> set[str]:
     }
 
 
-BODY_SECONDS: Final = 30.0
-"""Longest time for a body to arrive."""
 _LOOKS: Final = ("GET", "HEAD", "OPTIONS")
 _OWN_LINKS: Final = "/api/v1/me/links"
 """What a viewer may post: it changes nothing."""
 _JSON: Final = (b"content-type", b"application/json")
-
-
-class BodyReader:
-    """Reads whole bodies up to a limit."""
-
-    def __init__(self, max_body_bytes: int, setting: str) -> None:
-        """`setting` is the name of the limit."""
-        self._max_body_bytes = max_body_bytes
-        self._setting = setting
-
-    async def read(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body.
-
-        Raises:
-            TooLarge: it is over the limit; the rest is not read. InvalidRequest: it does not arrive.
-            CallerGone: the caller has disconnected.
-        """
-        length = first_value(scope["headers"], b"content-length")
-        if length is not None and length.isdigit() and int(length) > self._max_body_bytes:
-            raise self._too_large()
-        message = await receive()
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            body: bytes = message.get("body", b"")
-            if len(body) > self._max_body_bytes:
-                raise self._too_large()
-            return body
-        return await self._read_rest(message, receive)
-
-    async def _read_rest(self, message: Message, receive: Receive) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while True:
-                    if message["type"] == "http.disconnect":
-                        raise CallerGone
-                    part: bytes = message.get("body", b"")
-                    size += len(part)
-                    if size > self._max_body_bytes:
-                        raise self._too_large()
-                    parts.append(part)
-                    if not message.get("more_body", False):
-                        return b"".join(parts)
-                    message = await receive()
-        except TimeoutError as error:
-            raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s; send it again") from error
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"the body is over {self._max_body_bytes} bytes; send less, or ask the operator to raise {self._setting}"
-        )
 
 
 class Guard:

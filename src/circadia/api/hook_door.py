@@ -13,7 +13,8 @@ import orjson
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from circadia.api.guard import BodyReader, internal_error_response, problem_response
+from circadia.api.body_reader import BodyReader
+from circadia.api.problems import internal_error_response, problem_response
 from circadia.errors import (
     CircadiaError,
     Conflict,

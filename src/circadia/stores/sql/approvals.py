@@ -125,8 +125,8 @@ class Approvals(Noun):
         some = select(approvals.c.requested_at).where(approvals.c.status == ApprovalStatus.PENDING.value)
         first = some.order_by(approvals.c.id).limit(limit).subquery()
         counted = select(func.count().label("number"), func.min(first.c.requested_at).label("since"))
-        ((number, since),) = await self._select(counted, lambda row: (row.number, row.since))
-        return number, since
+        row = await self._run(lambda connection: connection.execute(counted).one())
+        return row.number, row.since
 
     async def find_all(
         self,

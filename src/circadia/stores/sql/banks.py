@@ -327,7 +327,8 @@ class Banks(Noun):
         `named` holds names and templates, one of which must match. With `expiring`, only those whose policy has
         `keep_days`. `least` and `after` are lower bounds of the name, the second one exclusive.
         """
-        statement = select(banks).where(banks.c.name > after, banks.c.name >= least).order_by(banks.c.name).limit(limit)
+        statement = select(banks).where(banks.c.name > after).order_by(banks.c.name).limit(limit)
+        statement = statement.where(banks.c.name >= least) if least else statement
         statement = where_given(statement, (banks.c.template, template))
 
         def work(connection: Connection) -> Sequence[Row[Any]]:

@@ -72,7 +72,6 @@ _SELECT_LATEST = Statement(
     read=_read_call,
 )
 
-_SELECT: Final = Statement(select(calls).where(calls.c.id == bindparam("key")), read=_read_call)
 _TEXTS: Final = tuple(field.name for field in fields(CallText))
 _write_text = build_writer(_TEXTS)
 _KEEP_TEXT: Final = Statement(Upsert(call_texts), _TEXTS)

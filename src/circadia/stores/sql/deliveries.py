@@ -215,7 +215,8 @@ class Deliveries(Noun):
         if sender is not None:
             one_of_them = messages.c.sender.startswith(f"{sender}/", autoescape=True)  # such as `operator/ann`
             statement = statement.where(or_(messages.c.sender == sender, one_of_them))
-        return await self._select(statement, _read_delivery, {"agent_id": agent_id})
+        short = None if sender is None else False  # it may pass over all that others have sent
+        return await self._select(statement, _read_delivery, {"agent_id": agent_id}, short=short)
 
     async def count_unread_by_agent(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
         """Return the unread count and the newest number for each of these agents with unread deliveries."""

@@ -241,7 +241,7 @@ class Pulses(Noun):
     async def find_suspended(self, agent_id: AgentId) -> Sequence[Pulse]:
         """Return the agent's suspended pulses, oldest first."""
         await self._hold(agent_key(agent_id))
-        suspended = await self._all(_SELECT_SUSPENDED, {"agent_id": agent_id}, of=(pulses,))
+        suspended = await self._all(_SELECT_SUSPENDED, {"agent_id": agent_id}, of=(pulses,), short=False)
         return sorted(suspended, key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def count_failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
