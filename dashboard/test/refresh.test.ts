@@ -19,7 +19,7 @@ async function pass(milliseconds: number): Promise<void> {
 test("events name what they may have changed, each once, and of the agents only their own", () => {
   const batch = [event("held", "ann"), event("held", "ann"), event("wake", "bob", "team"), event("session_closed")];
   assert.deepEqual([...topicsOf(batch)].sort(), [
-    "agent", "agent ann", "agent team:bob", "holds", "inbox", "overview", "sessions", "threads", "timeline", "wakes",
+    "agent", "agent ann", "agent team:bob", "calls", "holds", "inbox", "overview", "sessions", "threads", "timeline", "wakes",
   ]); // prettier-ignore
 });
 

@@ -40,7 +40,7 @@ BUSY, TALK = replace(agent("busy"), token_hash=hash_token(TOKEN)), thread()
 NAMES: Final[Mapping[str, str]] = {
     "session": "default", "agent": "busy", "thread": TALK.id, "bank": "team", "wake": "w_1", "root": "p_1",
     "pulse": "p_1", "pass": "p1", "label": "human", "episode": "epi_1", "note": "", "answer": "", "dream": "",
-    "folder": "",
+    "folder": "", "call": "c1", "message": "m", "approval": "apr_1", "alert": "alr_1", "hook": "github",
 }  # fmt: skip
 QUERIES: Final = (
     "/events?order=newest&session=default&agent=busy&limit=100", "/events?order=newest&type=message&limit=100",
@@ -67,6 +67,7 @@ SLOWER: Final = {
     "show_bank": "counts the episodes of the bank",
     "list_banks": "counts the episodes of the banks",
     "show_sleeptime": "counts the backlog of the bank",
+    "resume_answer": "is of its caller alone",
     "estimate_pass": "measures the backlog of the bank",
 }
 """Operations that cost more the more is stored, and why."""
@@ -89,11 +90,22 @@ async def fill(folder: Path, number: int) -> None:
         await tx.sleep_calls.add(asked("c", bank))
         lines = [replace(call(f"c{each}", by=BUSY), conversation=f"v{each}", end_user=f"u{each}") for each in range(9)]
         await tx.calls.add(lines)
+        await _add_waiting(tx)
     await store.close()
     with closing(sqlite3.connect(folder / "circadia.db", isolation_level=None, timeout=60)) as database:
         database.execute("BEGIN")
         _multiply_all(database, number)
         database.execute("COMMIT")
+
+
+async def _add_waiting(tx: Tx) -> None:
+    """Store an approval, an alert that somebody cared for, and a hook with a delivery."""
+    await tx.approvals.add(replace(USED_APPROVAL, agent_id=BUSY.id))
+    alert = AlertRecord(id=AlertId("alr_1"), cause="budget", session="default", agent="busy", at=T0, detail={})
+    await tx.alert_history.add(replace(alert, acknowledged_at=T0, acknowledged_by="operator"))
+    spec = HookSpec.model_validate({"agent": "busy", "signature": "github", "secret_env": "GITHUB_SECRET"})
+    await tx.hooks.put(Hook(name="github", spec=spec, created_at=T0, created_by="operator"))
+    await tx.hooks.add_delivery(HookDelivery(hook="github", delivery_id="d1", digest="d1", at=T0))
 
 
 def _multiply_all(database: sqlite3.Connection, number: int) -> None:
@@ -112,6 +124,9 @@ def _multiply_all(database: sqlite3.Connection, number: int) -> None:
     multiply(database, "passes", number, id="'p_' || i")
     database.execute("UPDATE passes SET ended_at = strftime('%s', 'now') * 1000000")  # else they are deleted
     multiply(database, "pass_changes", number, number="i + 1")
+    multiply(database, "approvals", number, id="'apr_' || i", digest="'d' || i")
+    multiply(database, "alert_history", number, id="'alr_x' || i")
+    multiply(database, "hook_deliveries", number, delivery_id="'d_' || i", digest="'d_' || i")
     multiply(database, "calls", number, id="'c_' || i", at=f"source.at - (i % 90) * {DAY}", conversation="'v_' || i")
     for scope, name in (("agent", "agent = 'busy'"), ("end_user", "1")):
         multiply(
@@ -153,8 +168,10 @@ def list_paths() -> list[tuple[str, str]]:
     for path, operations in openapi_document()["paths"].items():
         if "get" in operations:
             filled_in = path.removeprefix("/api/v1").format_map(NAMES)
-            has_page = any(parameter["name"] == "limit" for parameter in operations["get"].get("parameters", ()))
-            paths.append((filled_in + "?limit=100" * has_page, operations["get"]["operationId"]))
+            given = {each["name"]: each for each in operations["get"].get("parameters", ())}
+            page = [f"limit={min(100, given['limit']['schema'].get('maximum', 100))}"] if "limit" in given else []
+            query = "&".join([*page, *["q=word"] * ("q" in given and given["q"]["required"])])
+            paths.append((filled_in + f"?{query}" * bool(query), operations["get"]["operationId"]))
     return [each for each in paths if "//" not in each[0] and not each[0].endswith("/")]
 
 

@@ -15,7 +15,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine
 
-from circadia.stores.sql.migrate import MIGRATIONS
+from circadia.stores.sql.upgrade import MIGRATIONS
 from circadia.testing.clock import START, ManualClock
 from tests.interaction.live import ADMIN, Live, live
 

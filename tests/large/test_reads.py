@@ -19,7 +19,8 @@ MOST_SECONDS: Final = 0.1
 MOST_BYTES: Final = 4 * 2**20
 TRIES: Final = 3
 """The cheapest counts: the first fills caches, and other work of the server runs beside one or another."""
-STREAMS: Final = frozenset({"export_bank", "follow_events"})
+LEFT_OUT: Final = frozenset({"export_bank", "follow_events", "resume_answer"})
+"""Streams, and what only the agent may read that made the call."""
 QUERIES: Final = (
     "/events?order=newest&limit=100", "/events?order=newest&session=default&agent=agent-0&limit=100",
     "/agents?limit=100", "/sessions/default/agents?limit=100", "/sessions/default/threads?limit=100",
@@ -46,6 +47,11 @@ async def find_names(server: CircadiaProcess) -> Mapping[str, str]:
         "note": (await first("/banks/team/notes?limit=1", "notes"))["id"],
         "label": (await first("/banks/team/blocks", "blocks"))["label"],
         "answer": (await first("/banks/team/answers?limit=1", "answers"))["id"],
+        "call": (await first("/calls?limit=1", "calls"))["id"],
+        "approval": (await first("/approvals?limit=1", "approvals"))["id"],
+        "alert": (await first("/alerts?limit=1", "alerts"))["id"],
+        "hook": (await first("/hooks", "hooks"))["name"],
+        "message": (await first("/messages?limit=1", "messages"))["id"],
     }  # fmt: skip
 
 
@@ -54,10 +60,11 @@ def list_paths(names: Mapping[str, str]) -> list[str]:
     paths: list[str] = list(QUERIES)
     for path, operations in openapi_document()["paths"].items():
         operation = operations.get("get")
-        if operation is None or operation["operationId"] in STREAMS or "{dream}" in path or "{folder}" in path:
+        if operation is None or operation["operationId"] in LEFT_OUT or "{dream}" in path or "{folder}" in path:
             continue
-        given = {each["name"] for each in operation.get("parameters", ())}
-        query = "&".join(["limit=100"] * ("limit" in given) + ["q=porto"] * ("q" in given))
+        given = {each["name"]: each["schema"] for each in operation.get("parameters", ())}
+        page = [f"limit={min(100, given['limit'].get('maximum', 100))}"] if "limit" in given else []
+        query = "&".join([*page, *["q=porto"] * ("q" in given)])
         paths.append(path.removeprefix("/api/v1").format_map(names) + f"?{query}" * bool(query))
     return paths
 

@@ -11,20 +11,20 @@ from circadia.records.hook import HmacKeys, SignatureScheme
 from circadia.wake.webhook_signatures import build_key, read_request, signature, signing_key, verify_request
 from tests.wake.hook_senders import SECRETS, is_genuine, sign
 
-NOW = time.time()
 BODY = '{"id": "evt_1", "event_id": "Ev1", "text": "grüße"}'.encode()
 JUDGED = ("slack", "stripe", "standard")
 
 pytestmark = pytest.mark.spec("WAKE-82")
 
 
-def accepts(scheme: str, headers: dict[str, str], body: bytes, *, secret: str = "", now: float = NOW) -> bool:
-    """Return whether we accept the request at this time."""
+def accepts(scheme: str, headers: dict[str, str], body: bytes, *, secret: str = "", now: float | None = None) -> bool:
+    """Return whether we accept the request at this time, the present one unless given."""
     lowered = {name.lower(): value for name, value in headers.items()}
     kind = SignatureScheme(scheme)
     try:
         request = read_request(kind, lowered, body, HmacKeys.model_validate({}))
-        verify_request(request, [build_key(kind, secret or SECRETS[scheme])], now=now, tolerance_seconds=300)
+        keys = [build_key(kind, secret or SECRETS[scheme])]
+        verify_request(request, keys, now=time.time() if now is None else now, tolerance_seconds=300)
     except Unauthenticated:
         return False
     return True
@@ -32,14 +32,15 @@ def accepts(scheme: str, headers: dict[str, str], body: bytes, *, secret: str = 
 
 @pytest.mark.parametrize("scheme", JUDGED)
 def test_we_judge_a_request_as_the_official_verifier_does(scheme: str) -> None:
-    genuine = sign(scheme, BODY, at=NOW)
+    now = time.time()
+    genuine = sign(scheme, BODY, at=now)
     assert is_genuine(scheme, genuine, BODY)
     assert accepts(scheme, genuine, BODY)
     wrong = "whsec_" + "A" * 32
     cases = {
         "another body": (genuine, BODY + b" "),
-        "another secret": (sign(scheme, BODY, at=NOW, secret=wrong), BODY),
-        "too old": (sign(scheme, BODY, at=NOW - 400), BODY),
+        "another secret": (sign(scheme, BODY, at=now, secret=wrong), BODY),
+        "too old": (sign(scheme, BODY, at=now - 400), BODY),
     }
     for name, (headers, body) in cases.items():
         assert not is_genuine(scheme, headers, body), name
@@ -51,12 +52,13 @@ def test_we_judge_a_request_as_the_official_verifier_does(scheme: str) -> None:
 
 
 def test_a_time_that_was_changed_after_signing_is_refused() -> None:
+    now = time.time()
     for scheme, header in (("slack", "X-Slack-Request-Timestamp"), ("standard", "webhook-timestamp")):
-        old = sign(scheme, BODY, at=NOW - 4_000)
-        assert not accepts(scheme, {**old, header: str(int(NOW))}, BODY)
+        old = sign(scheme, BODY, at=now - 4_000)
+        assert not accepts(scheme, {**old, header: str(int(now))}, BODY)
         assert not accepts(scheme, {**old, header: "soon"}, BODY)
-    old = sign("stripe", BODY, at=NOW - 4_000)["Stripe-Signature"].partition(",")[2]
-    assert not accepts("stripe", {"Stripe-Signature": f"t={int(NOW)},{old}"}, BODY)
+    old = sign("stripe", BODY, at=now - 4_000)["Stripe-Signature"].partition(",")[2]
+    assert not accepts("stripe", {"Stripe-Signature": f"t={int(now)},{old}"}, BODY)
 
 
 def test_githubs_documented_vector_is_accepted() -> None:
@@ -88,20 +90,22 @@ def test_slacks_documented_vector_is_accepted() -> None:
 
 
 def test_what_openais_client_accepts_we_accept() -> None:
-    secret, headers = SECRETS["standard"], sign("standard", BODY, at=NOW)
+    now = time.time()
+    secret, headers = SECRETS["standard"], sign("standard", BODY, at=now)
     client = openai.OpenAI(api_key="k", webhook_secret=secret)
     client.webhooks.verify_signature(BODY, headers)
     assert accepts("standard", headers, BODY)
-    ours = {**headers, "webhook-signature": signature(signing_key(secret), "delivery-1", int(NOW), BODY)}
+    ours = {**headers, "webhook-signature": signature(signing_key(secret), "delivery-1", int(now), BODY)}
     client.webhooks.verify_signature(BODY, ours)
     Webhook(secret).verify(BODY, ours)
 
 
 def test_one_of_several_signatures_suffices_during_a_rotation() -> None:
-    genuine = sign("standard", BODY, at=NOW)
+    now = time.time()
+    genuine = sign("standard", BODY, at=now)
     both = f"v1,{'A' * 43}= {genuine['webhook-signature']}"
     assert accepts("standard", {**genuine, "webhook-signature": both}, BODY)
-    first = sign("stripe", BODY, at=NOW)["Stripe-Signature"]
+    first = sign("stripe", BODY, at=now)["Stripe-Signature"]
     assert accepts("stripe", {"Stripe-Signature": first.replace("v1=", f"v1={'0' * 64},v1=")}, BODY)
     many = ",".join(f"v1={'0' * 64}" for _ in range(1_000))
     assert not accepts("stripe", {"Stripe-Signature": first.replace("v1=", f"{many},v1=")}, BODY)

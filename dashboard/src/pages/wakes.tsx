@@ -106,7 +106,7 @@ function WakeList({ onChoose }: { onChoose: (wake: string) => void }) {
       id: "decision",
       header: "Decision",
       width: "8rem",
-      narrowWidth: "6.5rem",
+      narrowWidth: "5.5rem",
       cell: (wake) => <Decision wake={wake} />,
       sortValue: (wake) => wake.decision,
     },
@@ -137,7 +137,9 @@ function WakeList({ onChoose }: { onChoose: (wake: string) => void }) {
                 rows={rows}
                 rowKey={(wake) => wake.id}
                 columns={columns}
-                selection={{ chosen, onChange: setChosen, isSelectable: isDeferred, rowName: ({ agent }) => `the wake of ${agent}` }}
+                {...(rows.some(isDeferred) && {
+                  selection: { chosen, onChange: setChosen, isSelectable: isDeferred, rowName: ({ agent }: WakeView) => `the wake of ${agent}` },
+                })}
                 empty={
                   <Empty command={'circadia send writer "please start" --wake user_request'}>
                     No such request. Mentions, messages, schedules and people ask for wakes:

@@ -44,7 +44,7 @@ test("waits end with the state that they wait for, or with their time", async ()
   left.abort(new Error("no longer"));
   await assert.rejects(inbox, /no longer/);
   const arrived = circadia.waitForInbox({ path: { agent: "waiting" } }, { timeoutSeconds: 60 });
-  const sent = await circadia.sendDirect({ body: { to: "waiting", content: "the build is green" } });
+  const sent = await circadia.sendDirect({ body: { to: "waiting", content: "the build is green", wake: "user_request" } });
   assert.equal((await arrived).messages[0]!.content, "the build is green");
   const wake = await circadia.waitForWake({ path: { wake: sent.wake! } }, { timeoutSeconds: 60 });
   assert.equal(wake.decision, "admitted");
