@@ -138,3 +138,13 @@ async def test_sums_count_pulses_wakes_and_refusals_in_the_quarter_of_their_end(
     first, second = await sums(store, 0, 30)
     assert (first.pulses, first.failed, first.wakes, first.refusals, first.held) == (1, 0, 1, 1, 60_000_000)
     assert (second.pulses, second.failed, second.pulse) == (1, 1, 60_000_000)
+
+
+async def test_the_present_states_of_agents_are_summed_whatever_their_number(store: Store) -> None:
+    """64 bits hold the microseconds since 1970 of about 5,200 agents, and of 40 in the year 9000."""
+    late = datetime(9000, 1, 1, tzinfo=UTC)
+    agents = [replace(agent(f"a{number}"), since=late) for number in range(50)]
+    await stored(store, session(), *agents)
+    async with store.begin_read() as tx:
+        (found,) = await tx.spans.find_sums(late, late + timedelta(minutes=15), late + timedelta(minutes=1))
+    assert (found.session, found.awake) == ("default", 50 * 60_000_000)

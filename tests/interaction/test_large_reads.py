@@ -14,16 +14,22 @@ import aiohttp
 import pytest
 
 from circadia.api.app import openapi_document
-from circadia.ids import hash_token
+from circadia.ids import AlertId, MessageId, hash_token
+from circadia.records.alert import AlertRecord
+from circadia.records.approval import ApprovalStatus
 from circadia.records.event import EventType
+from circadia.records.hook import Hook, HookDelivery, HookSpec
 from circadia.records.pulse import PulseStatus
+from circadia.records.span import Span, SpanKind
 from circadia.records.wake import Decision
 from circadia.settings.root import RetentionSettings
+from circadia.stores.base import Tx
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from tests.api.service import ADMIN, Service, serving
-from tests.contract.rows import agent, call, event, message, session, stored, thread
+from tests.contract.rows import T0, agent, call, event, message, session, stored, thread
 from tests.contract.sleep_rows import asked, banks_of, change, sleep_pass
+from tests.contract.test_store_approvals import FIRST
 from tests.contract.wake_rows import pulse, wake
 from tests.fixtures.database_file import put_database, write_beside
 from tests.fixtures.many_rows import count_steps, multiply
@@ -35,6 +41,7 @@ MANY: Final = 10 * FEW
 DAY: Final = 86_400_000_000
 FOR_EVER: Final = dict.fromkeys(RetentionSettings.model_fields)
 TOKEN: Final = "circadia-agent-of-the-tests"
+SPAN_DAY: Final = "2026-03-29"
 BUSY, TALK = replace(agent("busy"), token_hash=hash_token(TOKEN)), thread()
 """The agent and the thread that have most of the rows."""
 NAMES: Final[Mapping[str, str]] = {
@@ -53,6 +60,9 @@ QUERIES: Final = (
     "/agents/busy/pulses?limit=100", "/wakes?agent=busy&limit=100", "/agents/busy/inbox?limit=100",
     "/banks/team/episodes?limit=100", "/banks/team/blocks/human/history?limit=100", "/passes?limit=100",
     "/passes/p1/changes?limit=100", "/banks/team/passes?limit=100",
+    "/calls?limit=100&agent=busy", "/calls?limit=100&until=2026-03-29", "/approvals?status=used&limit=100",
+    "/approvals?agent=busy&limit=100", "/alerts?cause=budget&limit=100", "/alerts?open=true&limit=100",
+    f"/timeline?since={SPAN_DAY}&until={SPAN_DAY}T06:00:00Z", f"/timeline.csv?agent=busy&since={SPAN_DAY}&limit=1",
 )  # fmt: skip
 SLOWER: Final = {
     "wake_matrix": "counts all wakes of its range",
@@ -68,6 +78,8 @@ SLOWER: Final = {
     "list_banks": "counts the episodes of the banks",
     "show_sleeptime": "counts the backlog of the bank",
     "resume_answer": "is of its caller alone",
+    "search": "looks at up to 2,000 names of each kind",
+    "sum_timeline": "counts all agents",
     "estimate_pass": "measures the backlog of the bank",
 }
 """Operations that cost more the more is stored, and why."""
@@ -99,13 +111,18 @@ async def fill(folder: Path, number: int) -> None:
 
 
 async def _add_waiting(tx: Tx) -> None:
-    """Store an approval, an alert that somebody cared for, and a hook with a delivery."""
-    await tx.approvals.add(replace(USED_APPROVAL, agent_id=BUSY.id))
+    """Store an approval, an alert that somebody cared for, a hook with a delivery, and a span."""
+    await tx.approvals.add(
+        replace(FIRST, agent_id=BUSY.id, agent="busy", status=ApprovalStatus.USED, decided_at=T0, closed_at=T0)
+    )
     alert = AlertRecord(id=AlertId("alr_1"), cause="budget", session="default", agent="busy", at=T0, detail={})
     await tx.alert_history.add(replace(alert, acknowledged_at=T0, acknowledged_by="operator"))
     spec = HookSpec.model_validate({"agent": "busy", "signature": "github", "secret_env": "GITHUB_SECRET"})
-    await tx.hooks.put(Hook(name="github", spec=spec, created_at=T0, created_by="operator"))
-    await tx.hooks.add_delivery(HookDelivery(hook="github", delivery_id="d1", digest="d1", at=T0))
+    await tx.hooks.put(Hook(name="github", spec=spec, in_file=False, created_at=T0, created_by="operator"))
+    delivery = HookDelivery(hook="github", delivery_id="d1", digest="d1", at=T0, message_id=MessageId("m"))
+    await tx.hook_deliveries.add(delivery)
+    asleep = Span(agent_id=BUSY.id, session="default", agent="busy", kind=SpanKind.ASLEEP, started_at=T0, ended_at=T0)
+    await tx.spans.add(asleep)
 
 
 def _multiply_all(database: sqlite3.Connection, number: int) -> None:
@@ -124,7 +141,9 @@ def _multiply_all(database: sqlite3.Connection, number: int) -> None:
     multiply(database, "passes", number, id="'p_' || i")
     database.execute("UPDATE passes SET ended_at = strftime('%s', 'now') * 1000000")  # else they are deleted
     multiply(database, "pass_changes", number, number="i + 1")
-    multiply(database, "approvals", number, id="'apr_' || i", digest="'d' || i")
+    span_times = {name: f"source.{name} - i * {DAY} / 60" for name in ("started_at", "ended_at")}
+    multiply(database, "spans", number, number="NULL", summed="1", **span_times)
+    multiply(database, "approvals", number, id="'apr_x' || i", digest="'d' || i")
     multiply(database, "alert_history", number, id="'alr_x' || i")
     multiply(database, "hook_deliveries", number, delivery_id="'d_' || i", digest="'d_' || i")
     multiply(database, "calls", number, id="'c_' || i", at=f"source.at - (i % 90) * {DAY}", conversation="'v_' || i")
@@ -182,7 +201,7 @@ async def measure(folder: Path, service: Service, path: str) -> int:
     for look in (nullcontext(), recorded(sent.append)):
         with look:
             async with service.http.get(f"{service.url}/api/v1{path}", headers=headers) as answer:
-                assert answer.status == 200, path
+                assert answer.status == 200, (path, await answer.text())
                 await answer.read()
     with closing(sqlite3.connect(folder / "circadia.db", isolation_level=None, timeout=60)) as database:
         selects = [each for each in sent if each.text.lstrip().upper().startswith(("SELECT", "WITH"))]

@@ -198,13 +198,15 @@ class Calls(Noun):
         if after is not None:
             at, last_id = _read_cursor(after)
             rows = rows.where(calls.c.at <= at, tuple_(calls.c.at, calls.c.id) < tuple_(at, last_id))
-        rows = rows.order_by(*_NEWEST).limit(SCANNED)
+        rows = rows.order_by(*_NEWEST).limit(SCANNED if others else limit + 1)
         looked_at = rows.subquery("looked_at")
         wanted = [looked_at.c[name] == value for name, value in others.items()]
         page = select(looked_at).where(*wanted).order_by(*(looked_at.c[name].desc() for name in ("at", "id")))
         found = await self._select(page.limit(limit + 1), _read_call)
         if len(found) > limit:
             return CallPage(calls=found[:limit], next=_write_cursor(found[limit - 1]))
+        if not others:
+            return CallPage(calls=found, next=None)
         ends = cast("Select[Any]", rows.with_only_columns(calls.c.at, calls.c.id).limit(1).offset(SCANNED - 1))
         last = await self._select(ends, lambda row: Place(row.at, row.id))
         return CallPage(calls=found, next=_write_cursor(last[0]) if last else None)

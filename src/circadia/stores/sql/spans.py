@@ -143,7 +143,10 @@ _BEGIN: Final = type_coerce(
 )
 _OPEN: Final = (
     select(
-        agents.c.asleep, (_BEGIN // _SLOT).label("slot"), func.count().label("agents"), func.sum(_BEGIN).label("begin")
+        agents.c.asleep,
+        (_BEGIN // _SLOT).label("slot"),
+        func.count().label("agents"),
+        func.sum(_BEGIN % _SLOT).label("into"),  # the sum of whole times of 5,300 agents is no 64-bit number
     )
     .where(agents.c.deleted_at.is_(None), agents.c.since < bindparam("until"))
     .group_by(agents.c.asleep, text("slot"))
@@ -269,9 +272,8 @@ class _Sums:
     def add_open(self, row: Any, until: datetime) -> None:
         """Add a row of the present states."""
         name, end, slot = ("asleep" if row.asleep else "awake"), _microseconds(until), int(row.slot)
-        mean = int(row.begin) // row.agents
-        self._add_time(row.session, name, mean, end, row.agents)
-        lost = int(row.begin) - mean * row.agents
+        mean, lost = divmod(int(row.into), row.agents)
+        self._add_time(row.session, name, slot * _SLOT + mean, end, row.agents)
         if lost:  # a part of a microsecond for each
             self.add(row.session, slot, {name: -lost})
 
