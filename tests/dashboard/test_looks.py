@@ -116,7 +116,7 @@ async def test_at_390_px_wakes_name_their_agent_charts_have_readable_letters_and
             broken: list[str] = await page.evaluate(_BROKEN_WORDS)
             assert not broken, (path, broken)
         await page.goto("/ui/agents/small")
-        letters = page.get_by_role("img", name=re.compile("Today in UTC")).locator("text").first
+        letters = page.get_by_role("region", name="Timeline").locator("svg text").first
         box = await letters.bounding_box()
         assert box is not None
         assert box["height"] > 9, box

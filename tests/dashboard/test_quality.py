@@ -346,5 +346,4 @@ async def test_the_first_view_needs_at_most_350_kb_of_compressed_script(site: Si
         )
     assert len(sizes) > 2
     assert all(sizes.values())
-    print("TOTAL", sum(sizes.values()))
     assert sum(sizes.values()) <= MOST_SCRIPT_BYTES, sizes

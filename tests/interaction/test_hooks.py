@@ -14,6 +14,7 @@ import pytest
 
 from circadia.errors import ConfigError
 from tests.interaction.live import ADMIN, Live, live
+from tests.interaction.test_missed_mentions import tool
 from tests.recording.statement_recorder import SentStatement, recorded
 from tests.wake.hook_senders import SECRETS, sign
 
@@ -114,6 +115,39 @@ async def test_a_hook_wakes_under_the_agents_guardrails_and_its_row_names_hook_a
         assert row["wake"] == wake["id"]
         status, answer = await server.rest("GET", "/sessions/default/agents/ann/sleeping")
         assert (status, answer["sleeping"]) == (200, False)
+
+
+async def _wait_in_vain(server: Live, token: str, name: str) -> None:
+    """Have ann wait for an event: the wait outlasts the call."""
+    assert (await tool(server, token, "wait_for_event", name=name, timeout_seconds=0))["timed_out"]
+
+
+@pytest.mark.setting("hooks.event")
+async def test_a_hook_emits_a_named_event_once_to_who_waits_for_it(tmp_path: Path, database: Mapping[str, Any]) -> None:
+    keys = {**hook("standard"), "agent": None, "event": "batch.completed"}
+    async with live(tmp_path, environment=ENVIRONMENT, hooks={"openai": keys}, **database) as server:
+        ann = await server.agent("ann")
+        await _wait_in_vain(server, ann, "batch.completed")
+        content = {"type": "batch.completed", "data": {"id": "b7"}}
+        assert (await deliver(server, "standard", content, name="openai"))[0] == 202
+        await _wait_in_vain_is_over(server, ann, content)
+        await _wait_in_vain(server, ann, "batch.completed")
+        assert (await deliver(server, "standard", content, name="openai"))[0] == 200
+        await _wait_in_vain(server, ann, "batch.completed")
+        [row] = (await server.rest("GET", "/hooks/openai/deliveries"))[1]["deliveries"]
+        assert (row["message"], row["wake"]) == (None, None)
+        assert [event["data"]["by"] for event in await server.events("named_event")] == ["hook openai"]
+
+
+async def _wait_in_vain_is_over(server: Live, token: str, content: object) -> None:
+    found = await tool(server, token, "wait_for_event", name="batch.completed", timeout_seconds=0)
+    assert found["event"]["data"] == content
+
+
+async def test_a_hook_without_agent_and_event_is_refused(tmp_path: Path) -> None:
+    async with live(tmp_path, environment=ENVIRONMENT) as server:
+        assert (await server.rest("PUT", "/hooks/x", {**hook("github"), "agent": None}))[0] == 422
+        assert (await server.rest("PUT", "/hooks/x", {**hook("github"), "event": "no name"}))[0] == 422
 
 
 @pytest.mark.setting("hooks.enabled")

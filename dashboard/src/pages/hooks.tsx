@@ -19,7 +19,7 @@ export default function HooksPage() {
   const [hook, setHook] = useViewPart("hook");
   const columns: Column<HookView>[] = [
     { id: "name", header: "Hook", width: "2fr", cell: ({ name }) => <Name text={name} />, sortValue: ({ name }) => name },
-    { id: "agent", header: "Agent", width: "2fr", cell: ({ agent }) => <AgentLink reference={agent} />, sortValue: ({ agent }) => agent },
+    { id: "agent", header: "Agent", width: "2fr", cell: ({ agent, event }) => (agent === null ? `event ${event}` : <AgentLink reference={agent} />), sortValue: ({ agent }) => agent ?? "" },
     { id: "path", header: "Address", width: "3fr", cell: ({ path }) => <Name text={`${location.origin}${path}`} mono />, csvValue: ({ path }) => path, isWideOnly: true },
     { id: "scheme", header: "Signature", width: "6rem", cell: ({ signature }) => signature, sortValue: ({ signature }) => signature, isWideOnly: true },
     { id: "acts", header: "Acts", width: "11rem", narrowWidth: "7rem", cell: (row) => <Acts hook={row} onShow={() => setHook(row.name)} /> },

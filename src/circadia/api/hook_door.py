@@ -109,6 +109,9 @@ class HookDoor:
         return await self._store_once(delivery)
 
     async def _store_once(self, delivery: VerifiedDelivery) -> DeliveryResult:
+        if delivery.hook.spec.event is not None:
+            async with self._store.begin_write() as tx:
+                await self._receiver.emit_event(tx, delivery)
         async with self._store.begin_write() as tx:
             return await self._receiver.store(tx, delivery)
 

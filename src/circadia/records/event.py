@@ -386,7 +386,7 @@ class HookDeliveryData(EventData):
 
     hook: str = Field(description="Name of the hook.")
     delivery: str = Field(description="Id of the delivery, by its sender.")
-    message: str = Field(description="Id of the message that it became.")
+    message: str | None = Field(default=None, description="Id of the message that it became.")
     wake: str | None = Field(default=None, description="Id of the wake request that it made.")
 
 

@@ -4,13 +4,14 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from circadia.errors import InvalidRequest
 from circadia.ids import MessageId, WakeId
 from circadia.records.message import Priority
+from circadia.records.named_event import require_event_name
 from circadia.records.value_filter import build_filter
 from circadia.records.variable_name import VariableName
 from circadia.records.wake import WakeReason
@@ -87,8 +88,14 @@ class HookKeys(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    agent: str = Field(
-        min_length=1, max_length=200, description="Agent that gets the message: `name` or `session:name`."
+    agent: str | None = Field(
+        None, min_length=1, max_length=200, description="Agent that gets the message: `name` or `session:name`."
+    )
+    event: str | None = Field(
+        None,
+        max_length=100,
+        description="Named event that each delivery is, for agents that wait for it; its data is the body. A hook has "
+        "`agent`, `event` or both.",
     )
     signature: SignatureScheme = Field(
         description="How the sender signs: `github`, `slack`, `stripe`, `standard` (Standard Webhooks, as OpenAI and "
@@ -120,6 +127,17 @@ class HookKeys(BaseModel):
     enabled: bool = Field(True, description="Whether deliveries are accepted; while it is off, they get 404.")
     description: str = Field("", max_length=4_000, description="Purpose of the hook.")
 
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if self.agent is None and self.event is None:
+            raise ValueError("a hook has `agent`, which gets a message, or `event`, or both")
+        if self.event is not None:
+            try:
+                require_event_name(self.event)
+            except InvalidRequest as error:
+                raise ValueError(error.message) from error
+        return self
+
 
 class HookSpec(HookKeys):
     """A hook as a person defines it."""
@@ -147,7 +165,7 @@ class HookDelivery:
     digest: str
     """Hash of what the sender signed, which a replay shares."""
     at: datetime
-    message_id: MessageId
+    message_id: MessageId | None = None
     wake_id: WakeId | None = None
 
 

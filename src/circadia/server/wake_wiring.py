@@ -88,7 +88,7 @@ def build_wake_services(
         coordinations=Coordinations(clock, events, routines, pulses, {RESIDENT, *settings.launchers}),
         reports=PulseReports(),
         hooks=hooks,
-        hook_receiver=HookReceiver(clock, events, hooks, inbox, max_message_characters=most),
+        hook_receiver=HookReceiver(clock, events, hooks, inbox, named_events, max_message_characters=most),
     )
 
 

@@ -46,7 +46,7 @@ def set_hook(
 ) -> Output:
     """Create or replace a hook. Keys that you leave out get their defaults."""
     stored = server.ask(lambda client: client.set_hook(hook, settings_of(keys)))
-    text = f"{stored.name}: the sender posts to {stored.path}, and {stored.agent} gets the message"
+    text = f"{stored.name}: the sender posts to {stored.path}, for {stored.agent or f'the event {stored.event}'}"
     return Output(stored, f"{text}; the secret is in {stored.secret_env} at the server")
 
 
@@ -67,9 +67,11 @@ def deliveries(server: RemoteServer, hook: HookName, limit: Limit = 50) -> Outpu
 
 def _row(hook: HookView) -> tuple[object, ...]:
     effect = f"{hook.priority} message" if hook.wake is None else f"wake: {hook.wake}"
+    if hook.event is not None:
+        effect = f"event {hook.event}" if hook.agent is None else f"{effect}, event {hook.event}"
     place, state = "file" if hook.in_file else hook.created_by, "on" if hook.enabled else "off"
     conditions = len(hook.filter) or "none"
-    return (hook.name, hook.agent, hook.signature, hook.secret_env, effect, conditions, place, state)
+    return (hook.name, hook.agent or "", hook.signature, hook.secret_env, effect, conditions, place, state)
 
 
 def _delivery_row(row: HookDeliveryView) -> tuple[object, ...]:

@@ -14,14 +14,16 @@ from circadia.errors import InvalidRequest
 from circadia.records.event import EventType, HookDeliveryData
 from circadia.records.hook import MAX_DELIVERY_ID, Hook, HookDelivery, HookOutcome, SignatureScheme
 from circadia.records.message import build_hook_sender
+from circadia.records.named_event import NamedEvent
 from circadia.records.principal import Principal
-from circadia.records.session import DEFAULT_SESSION
+from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.records.value_filter import build_filter, find_values, meets_all
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import request_key
 from circadia.wake.hooks.service import HookService
-from circadia.wake.inbox import Inbox, OutgoingMessage
+from circadia.wake.inbox import Inbox, MessageReceipt, OutgoingMessage
+from circadia.wake.named_events import NamedEvents
 from circadia.wake.webhook_signatures import Headers, read_request, verify_request
 
 MAX_VALUE_CHARACTERS: Final = 2_000
@@ -57,12 +59,14 @@ class HookReceiver:
     """Verifies deliveries without the database, and stores those that pass the hook's filter."""
 
     def __init__(
-        self, clock: Clock, events: EventLog, hooks: HookService, inbox: Inbox, *, max_message_characters: int
-    ) -> None:
+        self, clock: Clock, events: EventLog, hooks: HookService, inbox: Inbox, named_events: NamedEvents,
+        *, max_message_characters: int,
+    ) -> None:  # fmt: skip
         self._clock = clock
         self._events = events
         self._hooks = hooks
         self._inbox = inbox
+        self._named_events = named_events
         self._max_characters = max_message_characters
 
     def verify(self, hook: Hook, headers: Headers, body: bytes) -> VerifiedDelivery:
@@ -108,24 +112,40 @@ class HookReceiver:
         hook, spec = delivery.hook, delivery.hook.spec
         session = await find_session(tx, _OPERATOR, DEFAULT_SESSION)
         keys = [request_key(f"hook {hook.name} {what}") for what in sorted((delivery.id, delivery.digest))]
-        await hold_agents(tx, _OPERATOR, session, [spec.agent], *keys)
+        await hold_agents(tx, _OPERATOR, session, [] if spec.agent is None else [spec.agent], *keys)
         if await tx.hook_deliveries.is_known(hook.name, delivery.id, delivery.digest):
             return DeliveryResult(outcome=HookOutcome.DUPLICATE)
-        outgoing = OutgoingMessage(
-            to=spec.agent, content=self._render(delivery), priority=spec.priority, wake=spec.wake,
-            sender=build_hook_sender(hook.name),
-        )  # fmt: skip
-        receipt = await self._inbox.send(tx, _OPERATOR, session, outgoing)
+        receipt = None if spec.agent is None else await self._send(tx, session, delivery, spec.agent)
         row = HookDelivery(
             hook=hook.name, delivery_id=delivery.id, digest=delivery.digest, at=self._clock.now(),
-            message_id=receipt.message.id, wake_id=None if receipt.wake is None else receipt.wake.id,
+            message_id=None if receipt is None else receipt.message.id,
+            wake_id=None if receipt is None or receipt.wake is None else receipt.wake.id,
         )  # fmt: skip
         await tx.hook_deliveries.add(row)
-        data = HookDeliveryData(hook=hook.name, delivery=delivery.id, message=receipt.message.id)
-        data = data if row.wake_id is None else data.model_copy(update={"wake": row.wake_id})
-        to = receipt.to
-        await self._events.record(tx, EventType.HOOK_DELIVERY, data, session=to.session, agent=to.name)
+        stated = {name: value for name, value in (("message", row.message_id), ("wake", row.wake_id)) if value}
+        data = HookDeliveryData.model_validate({"hook": hook.name, "delivery": delivery.id, **stated})
+        to = None if receipt is None else receipt.to
+        await self._events.record(tx, EventType.HOOK_DELIVERY, data, session=to and to.session, agent=to and to.name)
         return DeliveryResult(outcome=HookOutcome.ACCEPTED)
+
+    async def emit_event(self, tx: Tx, delivery: VerifiedDelivery) -> None:
+        """Emit the hook's named event, before the delivery is stored: a repeat after a kill reaches nobody twice.
+
+        Raises InvalidRequest: the body is too long for an event.
+        """
+        hook, name = delivery.hook, delivery.hook.spec.event
+        if name is None or await tx.hook_deliveries.is_known(hook.name, delivery.id, delivery.digest):
+            return
+        event = NamedEvent(name=name, data=delivery.values["body"], key=f"hook {hook.name} {delivery.digest}")
+        await self._named_events.emit(tx, event, by=f"hook {hook.name}")
+
+    async def _send(self, tx: Tx, session: Session, delivery: VerifiedDelivery, agent: str) -> MessageReceipt:
+        spec = delivery.hook.spec
+        outgoing = OutgoingMessage(
+            to=agent, content=self._render(delivery), priority=spec.priority, wake=spec.wake,
+            sender=build_hook_sender(delivery.hook.name),
+        )  # fmt: skip
+        return await self._inbox.send(tx, _OPERATOR, session, outgoing)
 
     def _render(self, delivery: VerifiedDelivery) -> str:
         template, text = delivery.hook.spec.template, ""

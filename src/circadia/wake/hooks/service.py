@@ -104,7 +104,8 @@ class HookService:
             self.read_keys(hook)
         except ConfigError as error:
             raise InvalidRequest(f"{error.message} where the server starts, and restart it") from error
-        await find_agent_by_reference(tx, principal, await find_own_session(tx, principal), spec.agent)
+        if spec.agent is not None:
+            await find_agent_by_reference(tx, principal, await find_own_session(tx, principal), spec.agent)
         present = await tx.hooks.get(name)
         if present is None and await tx.hooks.count() >= MAX_HOOKS:
             raise Conflict(f"there are {MAX_HOOKS} hooks already; delete one")
