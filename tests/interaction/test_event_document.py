@@ -8,28 +8,30 @@ from typing import Any
 
 import pytest
 
-from circadia.records.event import AnswerTrust, EventData, EventType, OperationSuspension
+from circadia.records.event import AnswerDrop, AnswerTrust, EventData, EventType, OperationSuspension
+from tests.interaction.event_scenes import (
+    HOOK_ENVIRONMENT,
+    acknowledge,
+    approvals_and_resumed_answers,
+    ok,
+    reviews,
+    waits_and_hooks,
+)
 from tests.interaction.live import Live, live
 
 BANK = {"bank": "support", "bank_id": "bnk_1"}
 RARE: Mapping[EventType, EventData] = {
     EventType.ANSWERS_FELL_BACK: AnswerTrust(**BANK, least_precision=0.9),
     EventType.ANSWERS_TRUSTED: AnswerTrust(**BANK, least_precision=0.9),
+    EventType.ANSWERS_DROPPED: AnswerDrop(bank="support", by="operator", answers=1, answer="ans_1"),
     EventType.OPERATION_PAUSED: OperationSuspension.model_validate({
         "bank": "support", "operation": "dedupe", "unit": "usd", "ratio": 0.5, "uses": 1, "calls": 30,
         "saved_tokens": 1, "saved_usd": 0.1, "spent_tokens": 9, "spent_usd": 0.2, "window_days": 14,
         "until": "2026-01-01T00:00:00Z",
     }),
 }  # fmt: skip
-"""Kinds that take many judged answers or calls; the tests of trust and of benefit provoke them."""
+"""Kinds that take many judged answers, ready ones, or calls; their own tests provoke them."""
 LAUNCHERS = {"command": {"kind": "subprocess", "command": ["true"]}}
-
-
-async def ok(at: Live, method: str, path: str, body: object = None) -> Any:
-    """Return the body of an answer that is a success."""
-    status, answer = await at.rest(method, path, body)
-    assert status < 300, answer
-    return answer
 
 
 async def sessions_and_messages(at: Live) -> None:
@@ -102,10 +104,14 @@ async def calls(at: Live) -> None:
 @pytest.mark.spec("SHIP-07")
 async def test_each_kind_of_event_occurs_and_is_as_the_document_says(tmp_path: Path) -> None:
     """`Live.rest` checks each event of each answer against the document."""
-    async with live(tmp_path, upstream={"retries": 0}, defaults={"stall_seconds": 0.1}, launchers=LAUNCHERS) as at:
+    sections: dict[str, Any] = {"launchers": LAUNCHERS, "environment": HOOK_ENVIRONMENT}
+    async with live(tmp_path, upstream={"retries": 0}, defaults={"stall_seconds": 0.1}, **sections) as at:
         await sessions_and_messages(at)
         await banks(at)
         await corrections(at)
+        await reviews(at)
+        await waits_and_hooks(at)
+        await approvals_and_resumed_answers(at)
         token = await at.agent("bob", max_calls_per_day=1)
         at.upstream.next(reset=True)
         async with at.call(token) as response:
@@ -114,6 +120,7 @@ async def test_each_kind_of_event_occurs_and_is_as_the_document_says(tmp_path: P
         await at.sleeping(True, "bob")
         for kind, data in RARE.items():
             at.server.journal.event(kind, data, session="default", agent="ann")
+        await acknowledge(at)
         missing = set(EventType)
         with suppress(TimeoutError):
             async with asyncio.timeout(30):
