@@ -174,7 +174,7 @@ suite plans: export CIRCADIA_STATEMENTS := $(CURDIR)/build/statements
 suite: export PYTHONPATH := $(CURDIR)/tests/recording
 suite:
 	@rm -rf build/statements && mkdir -p build/statements
-	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile --ignore tests/plans
+	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile --ignore tests/plans --durations=20
 
 plans: $(VENV)/dev.stamp ## Run each statement that the last suite sent on databases of two sizes: which takes more when more is stored?
 	$(BIN)/python -m pytest tests/plans
