@@ -92,7 +92,7 @@ async def test_a_page_that_loads_is_accessible(site: Site) -> None:
     async with site.open("/overview-is-none") as page:
         for path in ("/", "/agents", "/wakes", "/for-you", "/usage", "/passes"):
             go_on.clear()
-            await page.route(re.compile(r"/api/v1/(overview|agents|wakes|approvals|proposals|usage|sleeptime|passes)"), delay)
+            await page.route(re.compile(r"/api/v1/(overview|agents|wakes|approvals|usage|sleeptime|passes)"), delay)
             await page.goto(f"/ui{path}")
             await expect(page.locator("[aria-busy=true]").first).to_be_visible()
             await check_accessibility(page)
