@@ -221,5 +221,9 @@ def _may_reach(sender: Agent | None, agent: Agent) -> bool:
 
 def _require_wait(name: str, wanted: Mapping[str, Any]) -> None:
     require_event_name(name)
-    if len(orjson.dumps(wanted)) > MAX_FILTER_CHARACTERS:
+    try:
+        size = len(orjson.dumps(wanted))
+    except TypeError as error:  # a lone surrogate, which no text has
+        raise InvalidRequest(f"the filter is no JSON that can be stored: {error}") from error
+    if size > MAX_FILTER_CHARACTERS:
         raise InvalidRequest(f"the filter is longer than {MAX_FILTER_CHARACTERS} characters of JSON; name fewer values")
