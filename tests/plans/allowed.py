@@ -29,6 +29,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT DISTINCT usage_days\.session, usage_days\.agent": "names of those that a usage report has",
     r"^SELECT count\(\*\) AS calls, .* FROM sleep_calls JOIN calls": "what the calls of one bank or pass have cost",
     r"^SELECT \(SELECT coalesce\(sum\(delivery_counts\.number\)": "dead letters, a row for each agent that has some",
+    r"^SELECT DISTINCT pulses\.agent_id FROM pulses WHERE pulses\.ended_at >= ": "pulses of a circuit's last pause",
     r"^SELECT wakes\.sender, wakes\.agent, wakes\.decision, count\(": "the matrix of all wakes that are kept",
     r"^SELECT passes\.status, count\(": "passes by status, for metrics",
     r"^SELECT \(SELECT count\(\*\) AS count_1 FROM agents WHERE": "the fleet by state, for metrics and the overview",

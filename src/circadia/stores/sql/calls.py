@@ -98,6 +98,8 @@ _SUM_BY_PULSE: Final = Statement(
 
 
 _NEWEST: Final = (calls.c.at.desc(), calls.c.id.desc())
+_NEWEST_OF_FEW: Final = func.coalesce(calls.c.at, calls.c.at).desc(), calls.c.id.desc()
+"""Not by the index of times: SQLite would read all calls of it to find the few that are under way."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STEP: Final = timedelta(microseconds=1)
 
@@ -198,7 +200,9 @@ class Calls(Noun):
         if after is not None:
             at, last_id = _read_cursor(after)
             rows = rows.where(calls.c.at <= at, tuple_(calls.c.at, calls.c.id) < tuple_(at, last_id))
-        rows = rows.order_by(*_NEWEST).limit(SCANNED if others else limit + 1)
+        rows = rows.order_by(*(_NEWEST_OF_FEW if of.status is CallStatus.RESERVED else _NEWEST)).limit(
+            SCANNED if others else limit + 1
+        )
         looked_at = rows.subquery("looked_at")
         wanted = [looked_at.c[name] == value for name, value in others.items()]
         page = select(looked_at).where(*wanted).order_by(*(looked_at.c[name].desc() for name in ("at", "id")))
