@@ -1,7 +1,7 @@
 """The overview and the agents: live, and acted on."""
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.dashboard.conftest import Site
 
@@ -62,6 +62,16 @@ async def test_select_all_is_about_the_agents_that_the_filter_shows(site: Site) 
 async def test_deleting_an_agent_leads_to_the_list_of_agents(site: Site) -> None:
     await site.add_agent("unwanted")
     async with site.open("/agents/unwanted") as page:
+
+        async def answer_late(route: Route) -> None:
+            """Let the event of the deletion reach the page before the answer does."""
+            if route.request.method != "DELETE":
+                return await route.continue_()
+            async with page.expect_request("**/api/v1/overview"):
+                response = await route.fetch()
+            await route.fulfill(response=response)
+
+        await page.route("**/agents/unwanted", answer_late)
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_role("heading", name="Agents")).to_be_visible()

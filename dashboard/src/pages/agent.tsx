@@ -172,6 +172,7 @@ function AgentActs({ agent }: { agent: AgentView }) {
       </ActButton>
       <ActButton
         color="red"
+        removes={agent.reference}
         act={() => circadia.deleteAgent({ path }).then(() => navigate("/agents"))}
         success={`${agent.reference} deleted.`}
         warning={

@@ -4,6 +4,7 @@ import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
+import { isThere, REMOVAL } from "../server/refresh";
 import { useActBarrier } from "../server/session";
 import { BarredButton } from "./barred-button";
 
@@ -18,19 +19,26 @@ interface ActButtonProps<Result> extends Pick<ButtonProps, "variant" | "size" | 
   warning?: ReactNode;
   /** Why it cannot be done now. */
   barrier?: string | undefined;
+  /** The agent that is gone afterwards, by its reference. */
+  removes?: string;
 }
 
+/** So long after a removal its page may still be there, while the page that follows is on its way. */
+const REMOVAL_MILLISECONDS = 5_000;
+
 /** A button that changes something on the server. Where it may not, it says why. */
-export function ActButton<Result>({ children, subject, act, success, warning, barrier, ...button }: ActButtonProps<Result>) {
+export function ActButton<Result>({ children, subject, act, success, warning, barrier, removes, ...button }: ActButtonProps<Result>) {
   const roleBarrier = useActBarrier();
   const [isAsking, question] = useDisclosure();
   const client = useQueryClient();
   const acting = useMutation({
     mutationFn: act,
+    ...(removes !== undefined && { mutationKey: [REMOVAL, removes], gcTime: REMOVAL_MILLISECONDS }),
     onSuccess: (result) => {
       notifications.show({ color: "teal", message: typeof success === "string" ? success : success(result) });
       question.close();
-      return client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" }, { cancelRefetch: false });
+      const isLeft = isThere(client);
+      return client.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" && isLeft(query) }, { cancelRefetch: false });
     },
     onError: (error) => {
       if (!isAsking) notifications.show({ color: "red", title: `${children} failed`, message: error.message });

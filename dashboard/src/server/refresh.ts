@@ -1,5 +1,5 @@
 import type { CircadiaEvent } from "@circadia/client";
-import type { QueryClient } from "@tanstack/react-query";
+import type { Query, QueryClient } from "@tanstack/react-query";
 
 import { referenceOf } from "./reference.ts";
 
@@ -90,10 +90,20 @@ export async function refreshTopic(client: QueryClient, topic: string): Promise<
   const queries = client.getQueryCache();
   const onTheirWay = queries.findAll({ queryKey, fetchStatus: "fetching" }); // these may be older than the change
   await Promise.allSettled(onTheirWay.map(({ promise }) => promise));
-  await client.invalidateQueries({ queryKey }, { cancelRefetch: false });
+  await client.invalidateQueries({ queryKey, predicate: isThere(client) }, { cancelRefetch: false });
   for (const { state } of queries.findAll({ queryKey, type: "active" })) {
     if (state.error && isTemporary(state.error)) throw state.error;
   }
+}
+
+/** First part of the key of an act that removes the agent in its second part. */
+export const REMOVAL = "removal";
+
+/** Return whether a query is about something that no act of this page removes or has just removed: asked again, it would fail. */
+export function isThere(client: QueryClient): (query: Pick<Query, "queryKey">) => boolean {
+  const removals = client.getMutationCache().findAll({ mutationKey: [REMOVAL], predicate: ({ state }) => state.status !== "error" });
+  const removed = removals.map(({ options }) => options.mutationKey![1]);
+  return ({ queryKey }) => !queryKey.some((part) => removed.includes(part));
 }
 
 /** Whether the same request may succeed later. */
