@@ -65,11 +65,12 @@ async def test_deleting_an_agent_leads_to_the_list_of_agents(site: Site) -> None
 
         async def answer_late(route: Route) -> None:
             """Let the event of the deletion reach the page before the answer does."""
-            if route.request.method != "DELETE":
-                return await route.continue_()
-            async with page.expect_request("**/api/v1/overview"):
-                response = await route.fetch()
-            await route.fulfill(response=response)
+            if route.request.method == "DELETE":
+                async with page.expect_request("**/api/v1/overview"):
+                    response = await route.fetch()
+                await route.fulfill(response=response)
+            else:
+                await route.continue_()
 
         await page.route("**/agents/unwanted", answer_late)
         await page.get_by_role("button", name="Delete").click()

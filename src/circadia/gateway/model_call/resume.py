@@ -215,14 +215,14 @@ class ResumableAnswers:
     def grow(self, answer: ResumableAnswer, size: int) -> None:
         """Make room for bytes of an answer: ended ones that nobody reads go first, then itself."""
         self.bytes += size
-        for other in [each for each in self._answers.values() if each.is_done and not each.has_reader]:
-            if self.bytes <= self._max_bytes:
+        while self.bytes > self._max_bytes:
+            ended = (each for each in self._answers.values() if each.is_done and not each.has_reader)
+            oldest = next(ended, answer)
+            oldest.drop()
+            if oldest is answer:
+                _logger.warning("call %s of %r is resumable no more: the kept answers would be over %d bytes",
+                                answer.id, answer.agent.reference, self._max_bytes)  # fmt: skip
                 return
-            other.drop()
-        if self.bytes > self._max_bytes:
-            _logger.warning("call %s of %r is resumable no more: the kept answers would be over %d bytes",
-                            answer.id, answer.agent.reference, self._max_bytes)  # fmt: skip
-            answer.drop()
 
     def forget(self, answer: ResumableAnswer) -> None:
         if self._answers.pop(answer.id, None) is not None:

@@ -16,7 +16,7 @@ SIFT_FACTOR: Final = 6
 """Vectors compared by value for each requested one; more of them miss fewer of the nearest."""
 SAMPLE: Final = 4_096
 """Vectors sampled to choose the limit of differing signs."""
-SAMPLED: Final = 512
+SAMPLED: Final = 256
 """Vectors whose cosines show how far those of an embedder lie apart."""
 MIN_SHARE: Final = 1 / 32
 """Least share of vectors that remain after half of the signs."""
