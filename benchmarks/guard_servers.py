@@ -87,6 +87,7 @@ async def open_server(stack: contextlib.AsyncExitStack, folder: Path, upstream: 
         "upstreams": {"fast": {"base_url": f"http://127.0.0.1:{upstream}"}},
         "defaults": {"hold_silent_seconds": 0.5},
         "retention": dict.fromkeys(RetentionSettings.model_fields),
+        "calls": {"text_days": KEEP_DAYS},
         "limits": {"keep_handled_days": None},
         "sleeptime": {"keep_days": KEEP_DAYS},
         **({} if url is None else {"server": {"database_url": url}}),

@@ -91,7 +91,8 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
 }
 
 
-# Those that take a quarter of a minute and more even at their smallest are slow.
+# Those that take more than some seconds even at their smallest are slow. The guard, which `make test` runs, measures a
+# call, a hold, a write, a search and a start.
 MARKS = {
     "schedules": pytest.mark.slow,
     "admission": pytest.mark.slow,
@@ -99,17 +100,23 @@ MARKS = {
     "cluster_wakes": (pytest.mark.slow, pytest.mark.spec("CLU-12")),
     "inbox": pytest.mark.slow,
     "state": pytest.mark.slow,
-    "fleet_day": pytest.mark.spec("CLU-34"),
+    "fleet_day": (pytest.mark.slow, pytest.mark.spec("CLU-34")),
     "pulses": pytest.mark.slow,
     "proxy": pytest.mark.slow,
     "resume": (pytest.mark.slow, pytest.mark.spec("WAKE-85")),
+    "remember_peers": pytest.mark.slow,
+    "room": pytest.mark.slow,
+    "score": pytest.mark.slow,
+    "startup": pytest.mark.slow,
     "remember": (pytest.mark.slow, pytest.mark.spec("MEM-01")),
-    "hooks": pytest.mark.spec("WAKE-82"),
+    "holds": pytest.mark.slow,
+    "hooks": (pytest.mark.slow, pytest.mark.spec("WAKE-82")),
+    "idle_fleet": pytest.mark.slow,
     "dashboard": (pytest.mark.slow, pytest.mark.spec("UI-13")),
-    "search": pytest.mark.spec("MEM-07"),
+    "search": (pytest.mark.slow, pytest.mark.spec("MEM-07")),
     "passages": pytest.mark.spec("MEM-30"),
     "context": (pytest.mark.slow, pytest.mark.spec("MEM-13", "MEM-15", "MEM-37")),
-    "dream_losses": pytest.mark.spec("SLEEP-71"),
+    "dream_losses": (pytest.mark.slow, pytest.mark.spec("SLEEP-71")),
     "grounding": pytest.mark.spec("SLEEP-33"),
     "answers_lookup": pytest.mark.spec("ANS-09"),
     "answers_pairs": pytest.mark.spec("ANS-09"),
@@ -138,6 +145,7 @@ async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_
     assert page.read_text("utf-8") == text, "a second time changes nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LIMIT_SECONDS)
 @pytest.mark.spec("SLEEP-72")
 async def test_who_calls_waits_for_maintenance_inline_and_not_for_passes_in_the_background(tmp_path: Path) -> None:

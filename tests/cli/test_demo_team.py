@@ -12,6 +12,7 @@ from tests.cli.terminal import started
 DEMO_SECONDS = 170.0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_the_team_solves_the_same_incidents_with_fewer_calls_when_it_may_sleep(tmp_path: Path) -> None:
     async with MockUpstream(key="key-of-the-provider", reply="I look at it.") as provider:

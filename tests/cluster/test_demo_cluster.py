@@ -10,6 +10,7 @@ DEMO_SECONDS = 200.0
 STORY_SECONDS = "5"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)  # on a busy machine
 @pytest.mark.spec("CLU-20")
 async def test_the_demo_kills_a_gateway_and_a_worker_and_finds_everything_again() -> None:

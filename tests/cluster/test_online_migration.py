@@ -18,7 +18,7 @@ from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.program import Program
 from tests.fixtures.server_process import CircadiaProcess
 
-ROWS = 300_000
+ROWS = 100_000
 LONGEST_WAIT_SECONDS = 2.0
 WRITERS = 4
 INDEX = "events_place"

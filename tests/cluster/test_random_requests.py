@@ -18,7 +18,7 @@ from tests.cluster.scene import PauseWatcher, Scene, two_servers
 from tests.contract.test_parallel_writers import count, count_deadlocks
 
 SEED_VARIABLE = "CIRCADIA_CHAOS_SEED"
-BURSTS = 120
+BURSTS = 60
 BURSTS_OF_SLOW_TEST = 2000
 MOST_AT_ONCE = 8
 PAUSES = {"idle-in-transaction timeout": 1.0, "closed in the middle of operation": 1.0}

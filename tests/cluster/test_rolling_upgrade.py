@@ -16,7 +16,7 @@ from tests.fixtures.server_process import CircadiaProcess
 
 EXPAND = Migration(name="Expand", works_with=newest_number(), statement="ALTER TABLE agents ADD COLUMN mood VARCHAR")
 CONTRACT = Migration(name="Contract", works_with=newest_number(1), statement="ALTER TABLE agents DROP COLUMN mood")
-ROUNDS = 5
+ROUNDS = 2
 
 
 class Load:

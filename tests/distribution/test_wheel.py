@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from collections.abc import AsyncGenerator, Sequence
@@ -53,13 +54,24 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return wheel, source
 
 
-@pytest.fixture(scope="module")
-def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has the wheel, what it needs, and nothing else."""
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["wheel", "all"])
+def installed(
+    request: pytest.FixtureRequest, built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The programs of an environment that has the wheel, what it needs, and nothing else.
+
+    The quick form finds what it needs, and only that, beside the program that runs the tests.
+    """
     folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    words = [folder / "bin" / "python", "-m", "pip", "install", "-qq", "--no-compile", "--disable-pip-version-check"]
-    subprocess.run([*words, "-c", ROOT / "constraints.txt", built[0]], check=True, cwd=folder)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    words = [sys.executable, "-m", "pip", "--python", folder, "install", "-qq", "--disable-pip-version-check"]
+    needs = ["-c", ROOT / "constraints.txt"] if request.param else ["--no-deps"]
+    subprocess.run([*words, "--no-compile", *needs, built[0]], check=True, cwd=folder)
+    if not request.param:
+        (site,) = folder.glob("lib/python3.*/site-packages")
+        (site / "needs.pth").write_text(
+            sysconfig.get_path("purelib")
+        )  # the files beside it that end in .pth are not read
     return folder / "bin"
 
 
@@ -134,7 +146,9 @@ async def test_a_new_user_holds_and_wakes_a_call_with_the_wheel_alone(installed:
             assert await call == "Hello, you.\n"
 
 
+@pytest.mark.slow  # the program that runs the tests has the model
 @pytest.mark.spec("SHIP-01")
+@pytest.mark.parametrize("installed", [True], indirect=True)
 async def test_without_the_local_model_the_demo_says_what_to_install(installed: Path, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(installed / "circadia", "demo", cwd=tmp_path, stderr=subprocess.PIPE)
     _, err = await process.communicate()

@@ -38,7 +38,7 @@ async def until_awake(server: CircadiaProcess) -> list[dict[str, Any]]:
     return (await server.call("GET", "/wakes"))["wakes"]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def config(request: pytest.FixtureRequest) -> dict[str, Any]:
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
     return {} if url is None else {"server": {"database_url": url}}

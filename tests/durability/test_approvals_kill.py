@@ -15,7 +15,7 @@ from tests.fixtures.server_process import CircadiaProcess
 pytestmark = pytest.mark.spec("WAKE-86")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def sections(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     if request.param == "sqlite":
         return {}

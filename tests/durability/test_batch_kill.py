@@ -23,7 +23,10 @@ def config(api: Api, url: str) -> dict[str, Any]:
 
 
 @pytest.mark.spec("SLEEP-44")
-@pytest.mark.parametrize(("api", "place"), [("openai", "upload"), ("openai", "create"), ("anthropic", "create")])
+@pytest.mark.parametrize(
+    ("api", "place"),
+    [pytest.param("openai", "upload", marks=pytest.mark.slow), ("openai", "create"), ("anthropic", "create")],
+)
 async def test_a_kill_while_a_batch_is_submitted_submits_it_once(tmp_path: Path, api: Api, place: str) -> None:
     async with (
         batch_provider(reply) as provider,
