@@ -61,7 +61,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT .* FROM passes WHERE passes\.bank_id = .* AND passes\.status = ": "a bank's passes in a rare state",
     r"^SELECT .* FROM answer_uses WHERE answer_uses\.bank_id = ": "a bank's uses of answers that are to be judged",
     r"^SELECT .* FROM answers WHERE answers\.bank_id = ": "a bank's answers: `answers` limits their number",
-    r"^SELECT .* FROM wakes WHERE wakes\.decision = ": "all wakes of a rare decision",
+    r"^SELECT (?!EXISTS).* FROM wakes WHERE wakes\.decision = ": "all wakes of a rare decision",
     r"FROM agents JOIN sessions .* sessions\.name > ": "a page sorts the agents of the session that it is in",
     # PostgreSQL reads a small table whole, and goes by the index of a large one.
     r"FROM agents JOIN sessions .* json_each": "which of the agents that a gateway knows were changed",

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import asyncpg
 
@@ -14,8 +14,8 @@ from tests.recording.statement_recorder import SentStatement
 
 PAGE = 20
 """Rows of the largest page that is asked for: with a larger one, the smaller world would end before the page does."""
-PLANNING_COST = 15.0
-"""What PostgreSQL counts for planning a statement of up to five tables: 1,000 `cpu_operator_cost` for each, and one."""
+PLANNING_COST = 2.5
+"""What PostgreSQL counts for planning, for each table of a statement and once more: 1,000 `cpu_operator_cost`."""
 MANY = 20
 """A column with more values than this names things; one with fewer has states, which a statement means as it says."""
 STEPS_AT_ONCE = 100
@@ -24,6 +24,9 @@ _ALIAS = re.compile(r'\b(?:FROM|JOIN|,|UPDATE|INTO)\s+"?(\w+)"?(?:\s+AS\s+"?(\w+
 _PLACE = re.compile(r"\?|\$(\d+)(?:::[\w ]+)?")
 _LIMIT = re.compile(r"\bLIMIT $")
 _COMPARED = re.compile(r'(?:"?(\w+)"?\.)?"?(\w+)"? (=|<=|>=|<|>|IN \() ?(?:\(?(?:\?|\$\d+(?:::\w+)?), )*\(?$')
+
+Compared = tuple[str, str, str]
+"""A table, a column of it, and the operator that compares a value with it."""
 
 
 class Unusable(Exception):
@@ -40,11 +43,11 @@ class WorldDatabase(Protocol):
         ...
 
 
-def find_compared(statement: SentStatement) -> list[tuple[str, str, str] | None]:
+def find_compared(statement: SentStatement) -> list[Compared | None]:
     """Return for each value of the statement the table, column and operator that it is compared with, or none."""
     text = statement.text
     tables = {alias or name: name for name, alias in _ALIAS.findall(text)}
-    found: dict[int, tuple[str, str, str]] = {}
+    found: dict[int, Compared] = {}
     for number, place in enumerate(_PLACE.finditer(text)):
         position = int(place[1]) - 1 if place[1] else number
         before = _COMPARED.search(text[: place.start()])
@@ -68,29 +71,34 @@ def shrink_pages(statement: SentStatement) -> SentStatement:
     return statement._replace(values=values)
 
 
-class _Values:
-    """What stands in place of the recorded values: the commonest name, and bounds that leave a few rows."""
+FEW, NO = 5, 0
+"""Rows that a probe's bounds leave: what finds nothing, as what looks for due work mostly does, must cost as little."""
 
-    def __init__(self) -> None:
-        self._commonest: dict[tuple[str, str], Any] = {}
-        self._bounds: dict[tuple[str, str], tuple[Any, Any]] = {}
 
-    def commonest_query(self, table: str, column: str) -> str:
-        return (
-            f'SELECT "{column}", (SELECT count(DISTINCT "{column}") FROM {table}) FROM {table} '
-            f'WHERE "{column}" IS NOT NULL GROUP BY "{column}" ORDER BY count(*) DESC, "{column}" LIMIT 1'
-        )
+def _commonest_query(table: str, column: str) -> str:
+    return (
+        f'SELECT "{column}", (SELECT count(DISTINCT "{column}") FROM {table}) FROM {table} '
+        f'WHERE "{column}" IS NOT NULL GROUP BY "{column}" ORDER BY count(*) DESC, "{column}" LIMIT 1'
+    )
 
-    def bound_query(self, table: str, column: str, direction: str) -> str:
-        order = f'WHERE "{column}" IS NOT NULL ORDER BY "{column}" {direction}'
-        return f'SELECT "{column}" FROM {table} {order} LIMIT 1 OFFSET 5'
+
+def _bound_query(table: str, column: str, operator: str, left: int) -> str:
+    direction = "DESC" if operator.startswith(">") else "ASC"
+    order = f'WHERE "{column}" IS NOT NULL ORDER BY "{column}" {direction}'
+    return f'SELECT "{column}" FROM {table} {order} LIMIT 1 OFFSET {left}'
+
+
+def _read_bound(row: Sequence[Any] | None, operator: str, left: int) -> int | None:
+    if not row or not isinstance(row[0], int):
+        return None
+    return row[0] if left else row[0] + (1 if operator.startswith(">") else -1)
 
 
 class SqliteWorld:
     def __init__(self, folder: Path) -> None:
         self._connection = sqlite3.connect(folder / "circadia.db", isolation_level=None)
         self._connection.execute("PRAGMA foreign_keys = ON")
-        self._values: dict[tuple[str, str, str], Any] = {}
+        self._values: dict[tuple[Compared, int], Any] = {}
         self._steps = 0
         # Every statement counts from the same state: none may find pages in a cache that another has filled.
         self._connection.execute("PRAGMA cache_size = -100000")
@@ -99,9 +107,11 @@ class SqliteWorld:
         self._connection.close()
 
     async def measure(self, statement: SentStatement) -> int:
-        values = [
-            self._value(where, value) for where, value in zip(find_compared(statement), statement.values, strict=True)
-        ]
+        return max(self._measure(statement, left) for left in (FEW, NO))
+
+    def _measure(self, statement: SentStatement, left: int) -> int:
+        places = zip(find_compared(statement), statement.values, strict=True)
+        values = [self._value(where, value, left) for where, value in places]
         self._steps = 0
         self._connection.execute("BEGIN")
         self._connection.set_progress_handler(self._count, STEPS_AT_ONCE)
@@ -122,51 +132,59 @@ class SqliteWorld:
         self._steps += STEPS_AT_ONCE
         return 0
 
-    def _value(self, where: tuple[str, str, str] | None, recorded: Any) -> Any:
+    def _value(self, where: Compared | None, recorded: Any, left: int) -> Any:
         if where is None or recorded is None:
             return recorded
-        if where not in self._values:
-            self._values[where] = self._find(*where)
-        found = self._values[where]
+        if (where, left) not in self._values:
+            self._values[where, left] = self._find(*where, left)
+        found = self._values[where, left]
         return recorded if found is None else found
 
-    def _find(self, table: str, column: str, operator: str) -> Any:
-        queries = _Values()
+    def _find(self, table: str, column: str, operator: str, left: int) -> Any:
         try:
             if operator == "=":
-                row = self._connection.execute(queries.commonest_query(table, column)).fetchone()
+                row = self._connection.execute(_commonest_query(table, column)).fetchone()
                 return row[0] if row and row[1] > MANY else None
-            query = queries.bound_query(table, column, "DESC" if operator.startswith(">") else "ASC")
-            row = self._connection.execute(query).fetchone()
-            return row[0] if row and isinstance(row[0], int) else None
+            row = self._connection.execute(_bound_query(table, column, operator, left)).fetchone()
+            return _read_bound(row, operator, left)
         except sqlite3.Error:
             return None
+
+
+class _Plan(NamedTuple):
+    work: int
+    """What the statement reads: rows and pages."""
+    cost: float
+    """What the planner thinks that it costs."""
+    tables: int
 
 
 class PostgresWorld:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._values: dict[tuple[str, str, str], Any] = {}
+        self._values: dict[tuple[Compared, int], Any] = {}
 
     async def measure(self, statement: SentStatement) -> int:
+        return max([await self._measure(statement, left) for left in (FEW, NO)])
+
+    async def _measure(self, statement: SentStatement, left: int) -> int:
         values: list[Any] = []
         for where, value in zip(find_compared(statement), statement.values, strict=True):
-            values.append(await self._value(where, value))
+            values.append(await self._value(where, value, left))
         given = ", ".join(map(_literal, values))
         try:
             await self._connection.execute(f"PREPARE probe AS {statement.text}")
         except asyncpg.PostgresError as error:
             raise Unusable(str(error)) from error
         try:
-            work, cost = await self._explain(given, "force_custom_plan")
-            generic_work, generic_cost = await self._explain(given, "force_generic_plan")
+            custom, generic = [await self._explain(given, f"force_{kind}_plan") for kind in ("custom", "generic")]
             # PostgreSQL takes the plan for all values from the sixth time on, unless it seems dearer than a new one.
-            return max(work, generic_work) if generic_cost <= cost + PLANNING_COST else work
+            planning = PLANNING_COST * (custom.tables + 1)
+            return max(custom.work, generic.work) if generic.cost <= custom.cost + planning else custom.work
         finally:
             await self._connection.execute("DEALLOCATE probe")
 
-    async def _explain(self, given: str, mode: str) -> tuple[int, float]:
-        """Return what the statement reads, and what the planner thinks that it costs."""
+    async def _explain(self, given: str, mode: str) -> _Plan:
         transaction = self._connection.transaction()
         await transaction.start()
         try:
@@ -181,25 +199,24 @@ class PostgresWorld:
         finally:
             await transaction.rollback()
         root: Mapping[str, Any] = json.loads(plan)[0]["Plan"]
-        return _rows(root) + root["Shared Hit Blocks"] + root["Shared Read Blocks"], root["Total Cost"]
+        work = _rows(root) + root["Shared Hit Blocks"] + root["Shared Read Blocks"]
+        return _Plan(work, root["Total Cost"], _count_tables(root))
 
-    async def _value(self, where: tuple[str, str, str] | None, recorded: object) -> object:
+    async def _value(self, where: Compared | None, recorded: object, left: int) -> object:
         if where is None or recorded is None:
             return recorded
-        if where not in self._values:
-            self._values[where] = await self._find(*where)
-        found = self._values[where]
+        if (where, left) not in self._values:
+            self._values[where, left] = await self._find(*where, left)
+        found = self._values[where, left]
         return recorded if found is None or not isinstance(recorded, str | int) else found
 
-    async def _find(self, table: str, column: str, operator: str) -> Any:
-        queries = _Values()
+    async def _find(self, table: str, column: str, operator: str, left: int) -> Any:
         try:
             if operator == "=":
-                row = await self._connection.fetchrow(queries.commonest_query(table, column))
+                row = await self._connection.fetchrow(_commonest_query(table, column))
                 return row[0] if row and row[1] > MANY else None
-            query = queries.bound_query(table, column, "DESC" if operator.startswith(">") else "ASC")
-            row = await self._connection.fetchrow(query)
-            return row[0] if row and isinstance(row[0], int) else None
+            row = await self._connection.fetchrow(_bound_query(table, column, operator, left))
+            return _read_bound(row, operator, left)
         except asyncpg.PostgresError:
             return None
 
@@ -222,3 +239,8 @@ def _rows(node: Mapping[str, Any]) -> int:
     own = (int(node["Actual Rows"]) + removed) * int(node["Actual Loops"])
     parts: Sequence[Mapping[str, Any]] = node.get("Plans", ())
     return own + sum(map(_rows, parts))
+
+
+def _count_tables(node: Mapping[str, Any]) -> int:
+    parts: Sequence[Mapping[str, Any]] = node.get("Plans", ())
+    return ("Relation Name" in node) + sum(map(_count_tables, parts))

@@ -166,7 +166,7 @@ IS_LEASED = deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'")
 _RELEASE_LEASES = (
     update(deliveries).where(IS_LEASED).values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
 )
-HAS_EXPIRED = (deliveries.c.leased_until <= bindparam("now"),)
+_HAS_EXPIRED = (deliveries.c.leased_until <= bindparam("now"),)
 _IS_WAIT = (deliveries.c.leased_until.is_not(None), deliveries.c.snoozed.is_(False))
 _OLD_HANDLED = (
     select(deliveries.c.agent_id, deliveries.c.message_id)
@@ -366,7 +366,7 @@ class Deliveries(Noun):
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
         """Return expired leases to unread; return the affected agents."""
-        return await self._free(HAS_EXPIRED, {"now": now})
+        return await self._free(_HAS_EXPIRED, {"now": now})
 
     async def end_waits(self) -> Collection[AgentId]:
         """Return deliveries that are in flight to a caller to unread; return the affected agents."""

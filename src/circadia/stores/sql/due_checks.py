@@ -23,9 +23,11 @@ _REQUESTS_PER_BANK: Final = 10
 """Requests that are read for each bank that is wanted."""
 _ADD = Statement(insert(due_checks).inline(), ("bank_id", "bound_name", "if_asleep"))
 _SELECT_REQUESTS = Statement(select(due_checks).order_by(due_checks.c.number).limit(bindparam("most")))
-IS_TIME: Final = next_checks.c.at <= bindparam("now")
 _SELECT_TIMED = Statement(
-    select(next_checks.c.bank_id).where(IS_TIME).order_by(next_checks.c.at).limit(bindparam("most"))
+    select(next_checks.c.bank_id)
+    .where(next_checks.c.at <= bindparam("now"))
+    .order_by(next_checks.c.at)
+    .limit(bindparam("most"))
 )
 _DELETE_REQUESTS = Statement(delete(due_checks).where(due_checks.c.number == bindparam("of_number")), ("of_number",))
 _SAVE_NEXT = Statement(

@@ -84,10 +84,9 @@ _SELECT_WEIGHTS = Statement(
 _DEMOTED = select(episodes.c.id, episodes.c.number, episodes.c.stale).where(
     episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
 )
-HAS_EXPIRED: Final = episodes.c.expires_at <= bindparam("now", type_=Instant)
 _SELECT_EXPIRED = Statement(
     select(episodes.c.bank_id, episodes.c.id)
-    .where(HAS_EXPIRED)
+    .where(episodes.c.expires_at <= bindparam("now", type_=Instant))
     .order_by(episodes.c.expires_at)
     .limit(bindparam("most"))
 )

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ColumnElement,
     Connection,
@@ -15,7 +16,6 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
-    exists,
     func,
     insert,
     select,
@@ -29,7 +29,7 @@ from circadia.stores.locks import EVENTS_KEY, cursor_key
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import events, metadata
-from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.statement import Statement, build_least
 from circadia.stores.sql.upsert import Upsert
 
 _FIELDS: Final = ("type", "at", "session", "agent", "data")
@@ -38,7 +38,8 @@ _read_event = build_reader(Event)
 _ADD = Statement(insert(events).inline(), _FIELDS)
 _SELECT_FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)).where(events.c.number > 0))
 _SELECT_LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)).where(events.c.number > 0))
-_SELECT_UNNUMBERED = Statement(select(exists().where(events.c.number < 0)))
+HAS_UNNUMBERED: Final = func.coalesce(build_least(events.c.number) < 0, False, type_=Boolean)
+_SELECT_UNNUMBERED = Statement(select(HAS_UNNUMBERED))
 MAX_UNNUMBERED: Final = 10_000
 """Most events that are read before they have their number; others follow a moment later."""
 _ASSIGN_NUMBERS = text(

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
     DateTime,
     Select,
@@ -32,20 +33,31 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Decision
 from circadia.stores.sql.answer_tables import answer_days
-from circadia.stores.sql.deliveries import HAS_EXPIRED, IS_LEASED
-from circadia.stores.sql.due_checks import IS_TIME
-from circadia.stores.sql.episodes import HAS_EXPIRED as HAS_EXPIRED_EPISODE
+from circadia.stores.sql.deliveries import IS_LEASED
+from circadia.stores.sql.events import HAS_UNNUMBERED
 from circadia.stores.sql.members import members
+from circadia.stores.sql.memory_tables import episodes
 from circadia.stores.sql.message_index import IS_NEW
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.passes import CLAIMS as PASS_CLAIMS
 from circadia.stores.sql.pulses import CLAIMS as PULSE_CLAIMS
 from circadia.stores.sql.pulses import IS_OVERDUE
 from circadia.stores.sql.row_mapping import build_reader
-from circadia.stores.sql.schema import agents, delivery_counts, events, messages, number_of, pulses, routines, wakes
-from circadia.stores.sql.sleep_tables import benefits, due_checks, passes
+from circadia.stores.sql.schema import (
+    Instant,
+    agents,
+    deliveries,
+    delivery_counts,
+    events,
+    messages,
+    number_of,
+    pulses,
+    routines,
+    wakes,
+)
+from circadia.stores.sql.sleep_tables import benefits, due_checks, next_checks, passes
 from circadia.stores.sql.spans import HAS_UNSUMMED
-from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.statement import Statement, build_least
 
 _PULSING: Final = (PulseStatus.STARTING.value, PulseStatus.RUNNING.value)
 _OPEN_PASSES: Final = (PassStatus.PENDING.value, PassStatus.RUNNING.value)
@@ -122,9 +134,13 @@ class Overviews(Noun):
         return int(await self._scalar(_SELECT_DEAD_LETTERS))
 
 
+def _is_time(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Build the condition that a row's time has come."""
+    return func.coalesce(build_least(column, *where) <= bindparam("now", type_=Instant), False, type_=Boolean)
+
+
 _IS_DEFERRED = wakes.c.decision == literal_column("'deferred'")
 _LAST_EVENT = func.coalesce(select(func.max(events.c.number)).where(events.c.number > 0).scalar_subquery(), 0)
-_HAS_UNNUMBERED = exists().where(events.c.number < 0)
 # A crash of one of its processes restarts the others, too; only the statistics tell.
 _SERVER_START = {
     "postgresql": func.greatest(
@@ -141,17 +157,17 @@ _DUE = Statement(
         exists().where(PASS_CLAIMS.is_owned).label("claimed_passes"),
         exists().where(IS_OVERDUE).label("overdue_pulses"),
         or_(
-            exists().where(_IS_DEFERRED, wakes.c.not_before <= bindparam("now")),
-            exists().where(_IS_DEFERRED, wakes.c.expires_at <= bindparam("now")),
+            _is_time(wakes.c.not_before, _IS_DEFERRED),
+            _is_time(wakes.c.expires_at, _IS_DEFERRED),
             exists().where(_IS_DEFERRED, wakes.c.rule == bindparam("fleet_rule")),
         ).label("wakes"),
         select(func.min(routines.c.next_at)).where(text("routines.enabled")).scalar_subquery().label("routine_at"),
-        exists().where(IS_LEASED, *HAS_EXPIRED).label("leases"),
+        _is_time(deliveries.c.leased_until, IS_LEASED).label("leases"),
         exists().where(IS_NEW).select_from(messages).label("messages"),
-        or_(exists().select_from(due_checks), exists().where(IS_TIME)).label("checks"),
-        exists().where(HAS_EXPIRED_EPISODE).label("expired"),
+        or_(exists().select_from(due_checks), _is_time(next_checks.c.at)).label("checks"),
+        _is_time(episodes.c.expires_at).label("expired"),
         HAS_UNSUMMED.label("spans"),
-        _HAS_UNNUMBERED.label("events"),
+        HAS_UNNUMBERED.label("events"),
         _LAST_EVENT.label("last_event"),
         _SERVER_START[connection.dialect.name].label("server_start"),
     ),

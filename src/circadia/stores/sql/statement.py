@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
-from sqlalchemy import ColumnElement, Connection, Dialect, FromClause, Insert
+from sqlalchemy import ColumnElement, Connection, Dialect, FromClause, Insert, func, select
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import SelectBase
 
 R = TypeVar("R")
+T = TypeVar("T")
 _Convert = Callable[[Any], Any] | None
 _Any = SelectBase | UpdateBase
 NO_VALUES: Final[Mapping[str, object]] = {}
@@ -23,6 +24,16 @@ DRIVER_CONNECTION: Final = "direct"
 """Key of the `DriverConnection` in each connection's `info`."""
 BATCH_EXECUTOR: Final = "together"
 """Key of the `BatchExecutor` there, if the driver makes network trips."""
+
+
+def build_least(column: ColumnElement[T], *where: ColumnElement[bool]) -> ColumnElement[T]:
+    """Build the query of a column's least value, which an index on the column gives in one step.
+
+    Compared with a bound it tells whether a row lies below it. `EXISTS` would leave the way to the planner: PostgreSQL,
+    which does not know the bound when it plans for all of them, takes rows below it for so many that it reads the table
+    from its begin, and where there are none, to its end.
+    """
+    return select(func.min(column)).where(column.is_not(None), *where).scalar_subquery()
 
 
 class DriverCursor(Protocol):
