@@ -172,10 +172,11 @@ _CLEAR: Final = (
     Statement(
         update(banks)
         .where(banks.c.id == bindparam("bank"), banks.c.answers > 0)
-        .values(answers=banks.c.answers + 1, answers_purged=banks.c.answers + 1)
+        .values(answers=banks.c.answers + 1, answers_purged=banks.c.answers + 1),
+        ("bank",),
     ),
     *(
-        Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
+        Statement(delete(table).where(table.c.bank_id == bindparam("bank")), ("bank",))
         for table in (answers, answer_uses, answer_verdicts, answer_frames)
     ),
 )
@@ -344,8 +345,7 @@ class Answers(Noun):
 
 
 def _clear(connection: Connection, bank_id: BankId) -> None:
-    for statement in _CLEAR:
-        statement.execute(connection, {"bank": bank_id})
+    Statement.run_batch(connection, {statement: [(bank_id,)] for statement in _CLEAR})
 
 
 def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
