@@ -235,3 +235,35 @@ async def test_a_stop_of_the_server_ends_what_nobody_reads(tmp_path: Path) -> No
         await read_some(at, token, 2)
         await until_kept(at, 1)
     assert len(at.upstream.cancelled) == 1
+
+
+async def test_the_header_has_the_id_of_the_call_in_the_ledger_also_if_it_had_to_wait_again(
+    tmp_path: Path, sections: Mapping[str, Any]
+) -> None:
+    async with live(tmp_path, **sections) as at:
+        token = await at.agent(**KEEP, max_calls_per_day=2, approve_models=["*"])
+        calls = [asyncio.create_task(read_all(at, token)) for _ in range(2)]
+        for _ in calls:  # one approval is for one of two equal calls, and the other one is held again
+            await approve_next(at)
+        ids = {await call for call in calls}
+        assert len(ids) == 2
+        async with at.call(token, body=ASKED) as response:
+            assert response.status == 429, "both count"
+        await at.server.journal.flush()
+        ledger = (await at.rest("GET", "/calls"))[1]["calls"]
+        assert {(each["id"], each["status"]) for each in ledger} == {(call, "done") for call in ids}
+        for call in ids:
+            assert (await at.rest("GET", f"/calls/{call}"))[1]["streamed"]
+
+
+async def read_all(at: Live, token: str) -> str:
+    async with at.call(token, body=ASKED) as response:
+        await response.read()
+        return response.headers["x-circadia-call"]
+
+
+async def approve_next(at: Live) -> None:
+    async with asyncio.timeout(60):
+        while not (waiting := (await at.rest("GET", "/approvals?status=pending"))[1]["approvals"]):
+            await asyncio.sleep(0.02)
+    assert (await at.rest("POST", f"/approvals/{waiting[0]['id']}/approve"))[0] == 200
