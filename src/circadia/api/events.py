@@ -121,10 +121,10 @@ class EventTail:
             _logger.warning("cannot read events yet: %s", error)
             return
         if events:
-            kept_events = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
-            dropped = kept_events[:-PAGE]
+            recent_events = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
+            dropped = recent_events[:-PAGE]
             self._since = _event_number(dropped[-1]) if dropped else self._since
-            self._kept, self._upto = kept_events[-PAGE:], events[-1].number
+            self._kept, self._upto = recent_events[-PAGE:], events[-1].number
         if len(events) == PAGE:
             self._news.set()
 

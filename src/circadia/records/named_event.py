@@ -35,7 +35,7 @@ class NamedEvent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KeptEvent:
+class RecentEvent:
     """A named event of the last hour, with its place in a chain."""
 
     id: NamedEventId

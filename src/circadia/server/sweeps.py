@@ -176,7 +176,7 @@ class Sweeps:
             await tx.cursors.retire(first, last)
             given_up = await tx.event_waits.delete_expired(self._clock.now(), limit=EXPIRED_AT_ONCE)
             kept_from = self._clock.now() - timedelta(seconds=MAX_SINCE_SECONDS)
-            old = await tx.kept_events.delete_before(kept_from, limit=EXPIRED_AT_ONCE)
+            old = await tx.recent_events.delete_before(kept_from, limit=EXPIRED_AT_ONCE)
         if max(expired, given_up, old) < EXPIRED_AT_ONCE:
             self._expire_at = now + EXPIRE_EVERY_SECONDS
 

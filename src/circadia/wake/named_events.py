@@ -27,8 +27,8 @@ from circadia.records.message import Delivery, Message, Priority, build_event_se
 from circadia.records.named_event import (
     MAX_FILTER_CHARACTERS,
     EventWait,
-    KeptEvent,
     NamedEvent,
+    RecentEvent,
     contains,
     require_event_name,
 )
@@ -161,13 +161,13 @@ class NamedEvents:
 
     async def _keep(
         self, tx: Tx, event: NamedEvent, content: str, sender: Agent | None, place: ChainPosition
-    ) -> KeptEvent:
-        kept = KeptEvent(
+    ) -> RecentEvent:
+        kept = RecentEvent(
             id=NamedEventId(self._ids.new("nev")), name=event.name, content=content, key=event.key,
             sender_id=None if sender is None else sender.id, root_id=place.root_id, parent_id=place.parent_id,
             depth=place.depth, at=self._clock.now(),
         )  # fmt: skip
-        await tx.kept_events.add(kept)
+        await tx.recent_events.keep(kept)
         return kept
 
     async def _deliver_kept(
@@ -175,9 +175,9 @@ class NamedEvents:
     ) -> bool:
         """Deliver the oldest kept event that the agent waits for and has not had; return whether there is one."""
         since = self._clock.now() - timedelta(seconds=since_seconds)
-        last: KeptEvent | None = None
+        last: RecentEvent | None = None
         while since_seconds > 0:
-            page = await tx.kept_events.find_since(name, since, after=last, limit=_KEPT_AT_ONCE)
+            page = await tx.recent_events.find_since(name, since, after=last, limit=_KEPT_AT_ONCE)
             fitting = [kept for kept in page if contains(orjson.loads(kept.content), wanted)]
             had = await tx.messages.find_keys([_message_key(kept, agent.id) for kept in fitting])
             for kept in fitting:
@@ -189,13 +189,13 @@ class NamedEvents:
             last = page[-1]
         return False
 
-    async def _may_have(self, tx: Tx, agent: Agent, kept: KeptEvent) -> bool:
+    async def _may_have(self, tx: Tx, agent: Agent, kept: RecentEvent) -> bool:
         if kept.sender_id is None:
             return True
         sender = await tx.agents.get(kept.sender_id)
         return sender is not None and _may_reach(sender, agent)
 
-    async def _put_into_inbox(self, tx: Tx, agent: Agent, kept: KeptEvent) -> Message:
+    async def _put_into_inbox(self, tx: Tx, agent: Agent, kept: RecentEvent) -> Message:
         place = ChainPosition(root_id=kept.root_id, parent_id=kept.parent_id, depth=kept.depth)
         key = _message_key(kept, agent.id)
         return await self._inbox.deliver_event(tx, agent, kept.name, kept.content, key=key, place=place)
@@ -253,7 +253,7 @@ class NamedEvents:
         ]
 
     async def _deliver(
-        self, tx: Tx, event: NamedEvent, kept: KeptEvent, agent: Agent, sender: Agent | None, place: ChainPosition
+        self, tx: Tx, event: NamedEvent, kept: RecentEvent, agent: Agent, sender: Agent | None, place: ChainPosition
     ) -> Sequence[EventDelivery]:
         """Deliver to an agent, by the waits that it has now; a wait of a sleep that is over counts as none."""
         waits = self._select_matching(await tx.event_waits.find_by_agent(agent.id), event)
@@ -286,7 +286,7 @@ def _read_place(message: Message) -> ChainPosition:
     return ChainPosition(root_id=message.root_id, parent_id=message.parent_id, depth=message.depth)
 
 
-def _message_key(kept: KeptEvent, agent_id: AgentId) -> str:
+def _message_key(kept: RecentEvent, agent_id: AgentId) -> str:
     """Return the idempotency key of the event's message to an agent: it gets one of a key, or of an event, once."""
     return f"event {kept.name} {kept.key or kept.id} {agent_id}"
 

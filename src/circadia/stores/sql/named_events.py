@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Column, Index, Integer, String, Table, Text, and_, bindparam, delete, insert, or_, select
 
-from circadia.records.named_event import KeptEvent
+from circadia.records.named_event import RecentEvent
 from circadia.stores.locks import event_key
 from circadia.stores.sql.noun import Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
@@ -30,8 +30,8 @@ named_events = Table(
 Index("named_events_name", named_events.c.name, named_events.c.at, named_events.c.id)
 Index("named_events_at", named_events.c.at)
 
-_FIELDS: Final = tuple(field.name for field in fields(KeptEvent))
-_read_event = build_reader(KeptEvent)
+_FIELDS: Final = tuple(field.name for field in fields(RecentEvent))
+_read_event = build_reader(RecentEvent)
 _ADD: Final = Statement(insert(named_events).inline(), _FIELDS)
 _write_event = build_writer(_FIELDS)
 _SELECT_PAGE: Final = Statement(
@@ -57,16 +57,16 @@ _EXPIRED: Final = (
 _DELETE_EXPIRED: Final = Statement(delete(named_events).where(named_events.c.id.in_(_EXPIRED)))
 
 
-class KeptEvents(Noun):
+class RecentEvents(Noun):
     """Named events of the last hour. Whoever adds one, or waits for one, holds the key of its name."""
 
-    async def add(self, event: KeptEvent) -> None:
+    async def keep(self, event: RecentEvent) -> None:
         await self._hold(event_key(event.name))
         await self._write(_ADD, _write_event(event))
 
     async def find_since(
-        self, name: str, since: datetime, *, after: KeptEvent | None = None, limit: int
-    ) -> Sequence[KeptEvent]:
+        self, name: str, since: datetime, *, after: RecentEvent | None = None, limit: int
+    ) -> Sequence[RecentEvent]:
         """Return events of this name that came at or after an instant, oldest first, behind `after`."""
         await self._hold(event_key(name))
         at, last_id = (since, "") if after is None else (after.at, after.id)
