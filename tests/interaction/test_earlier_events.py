@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from circadia.client import Client
+from circadia.stores.locks import event_key
 from tests.fixtures.ahead import OffsetClock
 from tests.interaction.live import Live, live
+from tests.interaction.test_cluster import connected
 from tests.interaction.test_missed_mentions import tool, until_awake
 from tests.interaction.test_named_events import BATCH, emit, waits
+from tests.interaction.test_token_rotation import WAITING
 
 HAD = {"event": None, "timed_out": True}
 
@@ -60,6 +64,12 @@ async def test_an_event_counts_for_a_minute_or_for_as_long_as_the_wait_says_up_t
         assert await waits(server) == [], "the event ended the wait that was there"
         path = "/agents/ann/event-waits"
         assert (await server.rest("DELETE", f"{path}/{wait['id']}", token=ann))[0] == 404
+        await emit(server, BATCH, data={"id": 6})
+        ahead.by += timedelta(seconds=70)
+        async with Client(server.url, ann) as client:
+            with pytest.raises(TimeoutError):
+                await client.wait_for_event("ann", BATCH, {"id": 6}, timeout_seconds=0.2)
+            assert (await client.wait_for_event("ann", BATCH, {"id": 6}, since_seconds=100)).data == {"id": 6}
         for wrong in (-1, 3_601, "60", None):
             body = {"name": BATCH, "timeout_seconds": 0, "since_seconds": wrong}
             assert (await server.rest("POST", path, body, token=ann))[0] == 422
@@ -130,6 +140,28 @@ async def test_an_event_before_a_sleep_stays_in_its_chain(tmp_path: Path, waited
         await until_awake(server, "ann")
         wake, before = (await server.rest("GET", "/wakes"))[1]["wakes"]
         assert (wake["agent"], wake["depth"], wake["root"]) == ("ann", before["depth"] + 1, before["root"])
+
+
+@pytest.mark.spec("WAKE-81")
+async def test_a_wait_that_begins_while_its_event_is_written_elsewhere_sees_it(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    writing = (
+        "INSERT INTO named_events (id, name, content, depth, at) VALUES ('nev_1', 'batch.completed', '{\"id\": 7}', 0, "
+        "extract(epoch FROM now()) * 1000000)"
+    )
+    number = event_key(BATCH).number
+    async with live(tmp_path, server={"database_url": postgres_url}) as server, connected(postgres_url) as elsewhere:
+        ann = await server.agent("ann")
+        await elsewhere.exec_driver_sql(f"SELECT pg_advisory_lock({number})")
+        waiting = asyncio.create_task(look(server, ann))
+        async with asyncio.timeout(60):
+            while not (await elsewhere.exec_driver_sql(WAITING)).scalar_one():
+                assert not waiting.done(), "it looked before the event was there"
+                await asyncio.sleep(0.01)
+        await elsewhere.exec_driver_sql(writing)
+        await elsewhere.exec_driver_sql(f"SELECT pg_advisory_unlock({number})")
+        assert (await waiting)["event"]["data"] == {"id": 7}
 
 
 @pytest.mark.spec("WAKE-81")

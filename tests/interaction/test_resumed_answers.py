@@ -15,6 +15,8 @@ from openai.types.chat import ChatCompletionChunk
 from circadia.client import Client
 from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import ADMIN, CHAT, Live, live
+from tests.interaction.test_launched_agents import BOB, end, hooked, started
+from tests.interaction.test_wakes import PulseReceiver, until
 
 pytestmark = pytest.mark.spec("WAKE-85")
 
@@ -267,3 +269,29 @@ async def approve_next(at: Live) -> None:
         while not (waiting := (await at.rest("GET", "/approvals?status=pending"))[1]["approvals"]):
             await asyncio.sleep(0.02)
     assert (await at.rest("POST", f"/approvals/{waiting[0]['id']}/approve"))[0] == 200
+
+
+async def test_the_token_of_a_pulse_and_that_of_its_agent_are_two(tmp_path: Path) -> None:
+    bob = {"bob": {**BOB["bob"], "resume_seconds": 60.0}}
+    async with PulseReceiver().open() as program, live(tmp_path, agents=bob, **hooked(program)) as at:
+        status, _ = await at.rest("POST", "/wakes", {"to": "bob", "message": "go", "reason": "blocker"})
+        assert status == 201
+        run = await started(program)
+        await until(at, run["pulse"], "running")
+        at.upstream.next(text=TEXT)
+        call, _ = await read_some(at, run["token"], 2)
+        assert words((await rest(at, run["token"], call))[1]) == TEXT
+        assert (await rest(at, "cdt_bob_of_the_tests", call))[0] == 403
+        await end(at, run)
+        assert (await rest(at, run["token"], call))[0] == 401, "the pulse is over"
+
+
+async def test_another_server_answers_that_it_has_none(tmp_path: Path, postgres_url: str) -> None:
+    shared: dict[str, Any] = {"server": {"database_url": postgres_url}}
+    async with live(tmp_path / "a", **shared) as here, live(tmp_path / "b", **shared) as there:
+        token = await here.agent(**KEEP)
+        here.upstream.next(text=TEXT)
+        call, _ = await read_some(here, token, 2)
+        status, answer = await rest(there, token, call)
+        assert (status, b"another server" in answer) == (404, True)
+        assert words((await rest(here, token, call))[1]) == TEXT

@@ -224,8 +224,9 @@ class NamedEventBody(Body):
 async def emit_event(event: str, body: NamedEventBody, who: Who, context: Context) -> EventOutcome:
     """Report a named event to the agents that wait for it.
 
-    Each of them gets it as a message, and wakes if it sleeps over it and its guardrails allow it. Access: the operator,
-    and agents, whose events reach agents that they may address.
+    Each of them gets it as a message, and wakes if it sleeps over it and its guardrails allow it. It is kept for an
+    hour for those that begin to wait after it. Access: the operator, and agents, whose events reach agents that they
+    may address.
     """
     async with context.store.begin_write() as tx:
         deliveries = await context.wake.named_events.emit(
