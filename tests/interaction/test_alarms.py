@@ -52,6 +52,8 @@ async def test_an_agent_sleeps_until_its_alarm_which_rings_once_and_tells_it_why
         assert (slept["sleeping"], slept["wakes_on"][-1][:9]) == (True, "alarm at ")
         (alarm,) = await alarms(server)
         assert (alarm["name"], alarm["kind"], alarm["reason"]) == (slept["alarm"], "alarm", "look at the batch")
+        assert "." not in alarm["next_at"], "at a whole second, not before the hour is over"
+        assert datetime.fromisoformat(alarm["next_at"]) - datetime.fromisoformat(alarm["created_at"]) >= HOUR
         assert (await server.rest("GET", "/alarms"))[1]["alarms"] == [alarm]
         assert (await next_wake(server) or {})["at"] == alarm["next_at"]
         call = asyncio.create_task(server.called(ann, CHAT))

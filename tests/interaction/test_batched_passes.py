@@ -152,6 +152,15 @@ async def test_an_answer_whose_question_has_changed_meanwhile_is_dropped_and_cou
         assert line["usd"] > 0
 
 
+async def test_a_question_whose_pass_was_cancelled_goes_into_another_batch(tmp_path: Path) -> None:
+    async with night(tmp_path) as it:
+        await it.tell(*TOLD)
+        first = await it.until("pending", batches=1)
+        assert (await it.at.rest("POST", f"/passes/{first['id']}/cancel"))[0] == 200
+        again = await it.until("pending", batches=2)
+        assert (again["id"] != first["id"], it.provider.asked_at_once) == (True, [])
+
+
 @pytest.mark.parametrize("status", ["errored", "expired"])
 async def test_a_question_without_an_answer_is_asked_at_once(tmp_path: Path, status: str) -> None:
     async with night(tmp_path, "anthropic" if status == "errored" else "openai") as it:

@@ -175,3 +175,22 @@ async def test_a_launcher_that_resumes_no_more_starts_anew(tmp_path: Path) -> No
             anew = await started(program)
             assert (anew["type"], anew["pulse"]) == ("pulse.start", again["pulse"])
             assert await report(server, anew, "succeeded") == 202
+
+
+@pytest.mark.spec("WAKE-84")
+async def test_a_run_that_one_launcher_suspended_is_not_resumed_by_another(tmp_path: Path) -> None:
+    async with PulseReceiver().open() as program:
+        sections = resuming(program)
+        sections["launchers"]["there"] = dict(sections["launchers"]["away"])
+        async with live(tmp_path, agents=FREE, **sections) as server:
+            first = await wake(server, "begin with it")
+            assert await report(server, await started(program), "suspended") == 202
+            await until(server, first["pulse"], "suspended")
+            for launcher, resumed in (("there", False), ("away", True)):
+                status, _ = await server.rest("PATCH", "/agents/bob/coordination", {"launcher": launcher})
+                assert status == 200
+                assert ((await wake(server, launcher))["pulse"] == first["pulse"]) is resumed
+                run = await started(program)
+                assert run["type"] == ("pulse.resume" if resumed else "pulse.start")
+                assert await report(server, run, "succeeded") == 202
+                await until(server, run["pulse"], "succeeded")
