@@ -30,6 +30,7 @@ AlertId = NewType("AlertId", str)
 MemberId = NewType("MemberId", str)
 ApprovalId = NewType("ApprovalId", str)
 EventWaitId = NewType("EventWaitId", str)
+NamedEventId = NewType("NamedEventId", str)
 
 
 class IdSource(Protocol):

@@ -27,7 +27,8 @@ def test_the_day_of_the_fleet_ends_as_the_limits_say_and_loses_no_message() -> N
     assert day["grace"]["alarms"] == 1
     assert day["finn"]["deferred"] == 1
     messages = sum(row["messages_handled"] + row["messages_unread"] for row in day.values())
-    assert messages == 1 + 7 + 6 + 1
+    assert messages == 1 + 7 + 6 + 1 + 1
+    assert day["grace"]["messages_unread"] == 0, "she read the hook's message at her alarm"
     assert missing(day) == []
     assert missing({**day, "chieko": {**day["chieko"], "refused_by": {}, "messages_handled": 0}}) == [
         "an agent on call that meets its own limit", "a day on which no message is lost"
@@ -48,8 +49,8 @@ def test_the_incident_tells_on_the_terminal_why_the_agent_on_call_may_wake_no_mo
     assert "let pass by operator: the shop is down" in done.stdout
 
 
-@pytest.mark.spec("WAKE-86")
-def test_the_incident_shows_a_call_that_waits_for_a_person() -> None:
+@pytest.mark.spec("WAKE-80", "WAKE-82", "WAKE-86")
+def test_the_day_shows_a_call_that_waits_for_a_person_a_hook_and_an_alarm() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "circadia", "demo", "wakes", "--pause-seconds", "0"],
         capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "200"},
@@ -58,3 +59,7 @@ def test_the_incident_shows_a_call_that_waits_for_a_person() -> None:
     assert [(line[0], line[4], line[6]) for line in shown] == [
         ("14:06", "pending", "grace"), ("14:09", "approved", "operator"),
     ]  # fmt: skip
+    assert [line.split(maxsplit=1) for line in done.stdout.splitlines() if "hook" in line or "its alarm" in line] == [
+        ["15:50", "grace gets a message by the hook builds"],
+        ["16:00", "grace is woken by its alarm: read the report of the build"],
+    ]

@@ -25,7 +25,7 @@ DAYS: Final = 500
 INBOX: Final = 365
 """Sessions of the last year, each with an agent, a thread, a thread of direct messages, and their messages."""
 LEFT: Final[Mapping[str, int]] = {
-    "event_waits": 0,
+    "event_waits": 0, "named_events": 0,
     "sessions": INBOX + 1, "agents": INBOX + 1, "threads": 2 * INBOX + 1, "participants": INBOX + 1, "routines": INBOX,
     "messages": DAYS + 3 * INBOX,  # what nobody has read, and all of a year
     "deliveries": DAYS + INBOX + 90, "delivery_counts": INBOX + 2,

@@ -78,6 +78,7 @@ def _write_sessions(write: Writer) -> None:
     write("participants", lambda day: {"agent_id": f"a{day}", "thread_id": f"closed{day}"})
     write("routines", lambda day: {"id": f"r{day}", "agent_id": f"a{day}"})
     write("event_waits", lambda day: {"id": f"e{day}", "agent_id": f"a{day}", "until": at(day)})
+    write("named_events", lambda day: {"id": f"n{day}", "name": "built", "at": at(day)})
     write(
         "messages",
         lambda day: {"id": f"old{day}", "thread_id": f"closed{day}", "session_id": f"s{day}", "sender_id": f"a{day}",

@@ -152,6 +152,15 @@ async def test_an_answer_whose_question_has_changed_meanwhile_is_dropped_and_cou
         assert line["usd"] > 0
 
 
+async def test_a_question_whose_pass_was_cancelled_goes_into_another_batch(tmp_path: Path) -> None:
+    async with night(tmp_path) as it:
+        await it.tell(*TOLD)
+        first = await it.until("pending", batches=1)
+        assert (await it.at.rest("POST", f"/passes/{first['id']}/cancel"))[0] == 200
+        again = await it.until("pending", batches=2)
+        assert (again["id"] != first["id"], it.provider.asked_at_once) == (True, [])
+
+
 @pytest.mark.parametrize("status", ["errored", "expired"])
 async def test_a_question_without_an_answer_is_asked_at_once(tmp_path: Path, status: str) -> None:
     async with night(tmp_path, "anthropic" if status == "errored" else "openai") as it:
@@ -162,6 +171,33 @@ async def test_a_question_without_an_answer_is_asked_at_once(tmp_path: Path, sta
         (line,) = run["ledger"]
         assert (line["calls"], line["failed"], len(it.provider.asked_at_once)) == (2, 1, 1)
         assert len(it.provider.batches) == 1
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("fault", ["never ends", "has broken results", "is lost"])
+async def test_a_batch_that_comes_to_no_end_is_given_up_after_two_days_and_its_question_asked_at_once(
+    tmp_path: Path, api: Api, fault: str
+) -> None:
+    async with night(tmp_path, api) as it:
+        it.provider.lose_answers = fault == "is lost"
+        await it.tell(*TOLD)
+        await it.until("pending", batches=1)
+        if fault == "is lost":
+            it.provider.fail_lists = True
+        if fault == "has broken results":
+            it.provider.spoil = lambda _: [b"<html>"]
+            it.provider.end()
+        for hours in (25, 20):
+            it.clock.leap(hours * 3_600)
+            for _ in range(20):
+                await it.leap()
+            assert it.provider.asked_at_once == []
+        it.clock.leap(4 * 3_600)
+        run = await it.until("succeeded")
+        (line,) = run["ledger"]
+        assert (line["calls"], line["failed"], len(it.provider.asked_at_once)) == (2, 1, 1)
+        assert len(it.provider.batches) == 1
+        assert run["counts"]["add_note"] == 1
 
 
 async def test_a_provider_without_batches_is_asked_at_once(tmp_path: Path) -> None:

@@ -216,6 +216,15 @@ async def test_a_filter_and_a_template_decide_what_the_agent_reads(tmp_path: Pat
         assert message["content"] == title
 
 
+async def test_a_template_shows_no_header_that_lets_somebody_in(tmp_path: Path) -> None:
+    names = ("authorization", "cookie", "proxy-authorization", "x-shown")
+    template = " ".join(f"[{{headers.{name}}}]" for name in names)
+    async with hooked(tmp_path, {"github": hook("github", template=template)}) as server:
+        assert (await deliver(server, "github", ISSUE, headers=dict.fromkeys(names, "said")))[0] == 202
+        [message] = await inbox(server)
+        assert message["content"] == "[] [] [] [said]"
+
+
 async def test_a_check_of_the_address_is_answered_and_reaches_nobody(tmp_path: Path) -> None:
     async with hooked(tmp_path, {"slack": hook("slack"), "github": hook("github")}) as server:
         check = {"type": "url_verification", "challenge": "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"}

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures.ahead import OffsetClock
 from tests.interaction.live import Live, live
 from tests.interaction.test_missed_mentions import tool, until_awake
 
@@ -54,7 +56,6 @@ async def test_a_call_waits_for_the_event_with_its_data_and_returns_it_once(
             answer = await call
         assert answer["event"]["data"] == {"batch": {"id": "b7", "status": "ended"}}
         assert answer["event"]["id"] == delivery["message"]
-        assert await emit(server, BATCH, data={"batch": {"id": "b7"}}) == []
         assert await waits(server) == []
         (again,) = [await tool(server, ann, "wait_for_event", **wanted, timeout_seconds=0)]
         assert again == {"event": None, "timed_out": True}
@@ -111,9 +112,34 @@ async def test_a_repeat_with_the_same_key_reaches_no_agent_twice_and_ends_no_wai
         for count in (1, 0):
             await tool(server, ann, "wait_for_event", name=BATCH, timeout_seconds=0)
             assert len(await emit(server, BATCH, data={"id": 7}, key="delivery-1")) == count
+            assert len(await waits(server)) == 1 - count
             await tool(server, ann, "wait_for_event", name=BATCH, timeout_seconds=0)
         assert len(await waits(server)) == 1
         assert len(await emit(server, BATCH, data={"id": 7}, key="delivery-2")) == 1
+
+
+@pytest.mark.spec("WAKE-81")
+async def test_a_wait_is_given_up_a_day_after_its_call(tmp_path: Path, ahead: type[OffsetClock]) -> None:
+    async with with_ann(tmp_path, {}) as (server, ann):
+        for hours, count in ((23, 1), (25, 0)):
+            await tool(server, ann, "wait_for_event", name=BATCH, timeout_seconds=0)
+            ahead.by += timedelta(hours=hours)
+            assert len(await emit(server, BATCH, data={"id": hours})) == count
+            found = await tool(server, ann, "wait_for_event", name=BATCH, timeout_seconds=0, since_seconds=0)
+            assert found["timed_out"] is (count == 0)
+
+
+@pytest.mark.spec("WAKE-81", "WAKE-83")
+async def test_an_event_of_an_earlier_sleep_wakes_nobody_from_the_next_one(tmp_path: Path) -> None:
+    async with with_ann(tmp_path, {}) as (server, ann):
+        path = "/sessions/default/agents/ann/sleeping"
+        for wake_on in ([f"event:{BATCH}"], ["mention"]):
+            status, _ = await server.rest("PUT", path, {"sleeping": True, "wake_on": wake_on}, token=ann)
+            assert status == 200
+        await server.sleeping(False)
+        await server.sleeping(True)
+        assert await emit(server, BATCH, data={"id": 7}) == []
+        assert (await server.rest("GET", path))[1]["sleeping"]
 
 
 @pytest.mark.spec("WAKE-81")

@@ -15,6 +15,8 @@ from openai.types.chat import ChatCompletionChunk
 from circadia.client import Client
 from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import ADMIN, CHAT, Live, live
+from tests.interaction.test_launched_agents import BOB, end, hooked, started
+from tests.interaction.test_wakes import PulseReceiver, until
 
 pytestmark = pytest.mark.spec("WAKE-85")
 
@@ -235,3 +237,61 @@ async def test_a_stop_of_the_server_ends_what_nobody_reads(tmp_path: Path) -> No
         await read_some(at, token, 2)
         await until_kept(at, 1)
     assert len(at.upstream.cancelled) == 1
+
+
+async def test_the_header_has_the_id_of_the_call_in_the_ledger_also_if_it_had_to_wait_again(
+    tmp_path: Path, sections: Mapping[str, Any]
+) -> None:
+    async with live(tmp_path, **sections) as at:
+        token = await at.agent(**KEEP, max_calls_per_day=2, approve_models=["*"])
+        calls = [asyncio.create_task(read_all(at, token)) for _ in range(2)]
+        for _ in calls:  # one approval is for one of two equal calls, and the other one is held again
+            await approve_next(at)
+        ids = {await call for call in calls}
+        assert len(ids) == 2
+        async with at.call(token, body=ASKED) as response:
+            assert response.status == 429, "both count"
+        await at.server.journal.flush()
+        ledger = (await at.rest("GET", "/calls"))[1]["calls"]
+        assert {(each["id"], each["status"]) for each in ledger} == {(call, "done") for call in ids}
+        for call in ids:
+            assert (await at.rest("GET", f"/calls/{call}"))[1]["streamed"]
+
+
+async def read_all(at: Live, token: str) -> str:
+    async with at.call(token, body=ASKED) as response:
+        await response.read()
+        return response.headers["x-circadia-call"]
+
+
+async def approve_next(at: Live) -> None:
+    async with asyncio.timeout(60):
+        while not (waiting := (await at.rest("GET", "/approvals?status=pending"))[1]["approvals"]):
+            await asyncio.sleep(0.02)
+    assert (await at.rest("POST", f"/approvals/{waiting[0]['id']}/approve"))[0] == 200
+
+
+async def test_the_token_of_a_pulse_and_that_of_its_agent_are_two(tmp_path: Path) -> None:
+    bob = {"bob": {**BOB["bob"], "resume_seconds": 60.0}}
+    async with PulseReceiver().open() as program, live(tmp_path, agents=bob, **hooked(program)) as at:
+        status, _ = await at.rest("POST", "/wakes", {"to": "bob", "message": "go", "reason": "blocker"})
+        assert status == 201
+        run = await started(program)
+        await until(at, run["pulse"], "running")
+        at.upstream.next(text=TEXT)
+        call, _ = await read_some(at, run["token"], 2)
+        assert words((await rest(at, run["token"], call))[1]) == TEXT
+        assert (await rest(at, "cdt_bob_of_the_tests", call))[0] == 403
+        await end(at, run)
+        assert (await rest(at, run["token"], call))[0] == 401, "the pulse is over"
+
+
+async def test_another_server_answers_that_it_has_none(tmp_path: Path, postgres_url: str) -> None:
+    shared: dict[str, Any] = {"server": {"database_url": postgres_url}}
+    async with live(tmp_path / "a", **shared) as here, live(tmp_path / "b", **shared) as there:
+        token = await here.agent(**KEEP)
+        here.upstream.next(text=TEXT)
+        call, _ = await read_some(here, token, 2)
+        status, answer = await rest(there, token, call)
+        assert (status, b"another server" in answer) == (404, True)
+        assert words((await rest(here, token, call))[1]) == TEXT

@@ -34,6 +34,12 @@ async def wake(server: Live, text: str) -> dict[str, Any]:
     return asked
 
 
+FREE = {"bob": {**BOB["bob"], "coordination": {
+    "launcher": "away", "heartbeat_minutes": None, "wake_guardrails": {"cooldown_seconds": 0},
+}}}  # fmt: skip
+"""Bob without a pause between his wakes."""
+
+
 @pytest.mark.spec("WAKE-84")
 @pytest.mark.setting("launchers.webhook.resumes")
 async def test_a_suspended_run_goes_on_as_the_same_pulse_with_what_is_new_and_is_charged_for_each_wake(
@@ -100,3 +106,91 @@ async def test_a_launcher_that_does_not_declare_it_can_suspend_nothing(tmp_path:
         run = await started(program)
         assert await report(server, run, "suspended") == 409
         assert await report(server, run, "succeeded") == 202
+
+
+@pytest.mark.spec("WAKE-84")
+async def test_a_suspended_run_outlasts_a_restart_and_its_message_is_not_given_twice(
+    tmp_path: Path, database: dict[str, Any]
+) -> None:
+    async with PulseReceiver().open() as program:
+        async with live(tmp_path, agents=FREE, **resuming(program), **database) as server:
+            first = await wake(server, "begin with it")
+            run = await started(program)
+            assert await report(server, run, "suspended") == 202
+            await until(server, first["pulse"], "suspended")
+        async with live(tmp_path, agents=FREE, **resuming(program), **database) as server:
+            assert (await server.rest("GET", f"/pulses/{first['pulse']}"))[1]["status"] == "suspended"
+            late = {"status": "succeeded", "epoch": run["epoch"]}
+            assert (await server.rest("POST", f"/pulses/{run['pulse']}/end", late, token=run["token"]))[0] == 401
+            assert (await server.rest("POST", f"/pulses/{run['pulse']}/end", late))[0] == 409
+            assert (await wake(server, "go on"))["pulse"] == first["pulse"]
+            again = await started(program)
+            assert (again["type"], "begin with it" in again["prompt"]) == ("pulse.resume", False)
+            assert await report(server, again, "suspended") == 202
+            await until(server, first["pulse"], "suspended")
+            assert (await wake(server, "and once more"))["pulse"] == first["pulse"]
+            assert await report(server, await started(program), "succeeded") == 202
+
+
+@pytest.mark.spec("WAKE-84")
+@pytest.mark.parametrize("by", ["cancel", "deletion"])
+async def test_a_suspended_run_that_is_cancelled_or_whose_agent_is_deleted_is_over(
+    tmp_path: Path, database: dict[str, Any], by: str
+) -> None:
+    async with (
+        PulseReceiver().open() as program,
+        live(tmp_path, agents=FREE, **resuming(program), **database) as server,
+    ):
+        first = await wake(server, "begin with it")
+        run = await started(program)
+        assert await report(server, run, "suspended") == 202
+        await until(server, first["pulse"], "suspended")
+        if by == "cancel":
+            assert (await server.rest("POST", f"/pulses/{first['pulse']}/cancel"))[0] == 200
+        else:
+            assert (await server.rest("DELETE", "/sessions/default/agents/bob"))[0] in (200, 204)
+        changes = [event["data"] for event in await server.events("pulse")]
+        assert [each["status"] for each in changes if each["pulse"] == first["pulse"]][-2:] == [
+            "suspended",
+            "cancelled",
+        ]
+        if by == "cancel":
+            again = await wake(server, "begin anew")
+            assert again["pulse"] != first["pulse"]
+            anew = await started(program)
+            assert anew["type"] == "pulse.start"
+            assert await report(server, anew, "succeeded") == 202
+
+
+@pytest.mark.spec("WAKE-84")
+async def test_a_launcher_that_resumes_no_more_starts_anew(tmp_path: Path) -> None:
+    async with PulseReceiver().open() as program:
+        async with live(tmp_path, agents=FREE, **resuming(program)) as server:
+            first = await wake(server, "begin with it")
+            assert await report(server, await started(program), "suspended") == 202
+            await until(server, first["pulse"], "suspended")
+        async with live(tmp_path, agents=FREE, **resuming(program, resumes=False)) as server:
+            again = await wake(server, "go on")
+            assert again["pulse"] != first["pulse"]
+            anew = await started(program)
+            assert (anew["type"], anew["pulse"]) == ("pulse.start", again["pulse"])
+            assert await report(server, anew, "succeeded") == 202
+
+
+@pytest.mark.spec("WAKE-84")
+async def test_a_run_that_one_launcher_suspended_is_not_resumed_by_another(tmp_path: Path) -> None:
+    async with PulseReceiver().open() as program:
+        sections = resuming(program)
+        sections["launchers"]["there"] = dict(sections["launchers"]["away"])
+        async with live(tmp_path, agents=FREE, **sections) as server:
+            first = await wake(server, "begin with it")
+            assert await report(server, await started(program), "suspended") == 202
+            await until(server, first["pulse"], "suspended")
+            for launcher, resumed in (("there", False), ("away", True)):
+                status, _ = await server.rest("PATCH", "/agents/bob/coordination", {"launcher": launcher})
+                assert status == 200
+                assert ((await wake(server, launcher))["pulse"] == first["pulse"]) is resumed
+                run = await started(program)
+                assert run["type"] == ("pulse.resume" if resumed else "pulse.start")
+                assert await report(server, run, "succeeded") == 202
+                await until(server, run["pulse"], "succeeded")

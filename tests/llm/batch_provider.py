@@ -47,6 +47,8 @@ class BatchProvider:
     """How often a batch was looked at."""
     refuse_with: int | None = None
     """Status of the answer to every submission."""
+    fail_lists: bool = False
+    """Answer 500 to who lists batches."""
     lose_answers: bool = False
     """Accept a submission and break off instead of answering."""
     hang_at: str = ""
@@ -56,6 +58,10 @@ class BatchProvider:
     lists: int = 0
     """How often batches were listed."""
     betas: set[str] = field(default_factory=set[str])
+    failing: set[str] = field(default_factory=set[str])
+    """Ids of requests that have no answer although their batch ended well; `errored` in Anthropic's terms."""
+    spoil: Callable[[list[bytes]], list[bytes]] = lambda lines: lines
+    """Changes the lines of the results before they are sent."""
 
     def end(self, status: str = "ended") -> None:
         """Let all batches come to their end."""
@@ -142,6 +148,8 @@ class BatchProvider:
 
     async def _list(self, request: web.Request) -> web.Response:
         self.lists += 1
+        if self.fail_lists:
+            raise _refusal(500)
         newest = [self._batch(batch) for batch in reversed(self.batches)]
         return web.json_response({"object": "list", "data": newest, "has_more": False})
 
@@ -151,13 +159,14 @@ class BatchProvider:
     def _batch(self, batch: SentBatch) -> Json:
         created, output, errors = int(batch.created_at.timestamp()), None, None
         if batch.status == "ended":
-            output = self._store(f"output_{batch.id}", [self._line(key, body) for key, body in batch.requests.items()])
-        elif batch.status == "errored":
+            lines = [self._line(key, body) for key, body in batch.requests.items() if key not in self.failing]
+            output = self._store(f"output_{batch.id}", lines)
+        if failed := [key for key in batch.requests if batch.status == "errored" or key in self.failing]:
             error = {"code": "invalid_request_error", "message": "the question is quoted here"}
             lines = [
                 {"id": f"r_{key}", "custom_id": key, "response": {"status_code": 400, "request_id": "q", "body": error},
                  "error": None}
-                for key in batch.requests
+                for key in failed
             ]  # fmt: skip
             errors = self._store(f"errors_{batch.id}", lines)
         status = {"running": "in_progress", "ended": "completed", "errored": "completed"}.get(
@@ -177,7 +186,8 @@ class BatchProvider:
         return {"id": f"r_{key}", "custom_id": key, "response": response, "error": None}
 
     def _store(self, key: str, lines: list[Json]) -> str:
-        self.files[key] = b"".join(json.dumps(line).encode() + b"\n" for line in reversed(lines))
+        encoded = self.spoil([json.dumps(line).encode() for line in reversed(lines)])
+        self.files[key] = b"".join(line + b"\n" for line in encoded)
         return key
 
     async def _create_messages(self, request: web.Request) -> web.Response:
@@ -190,6 +200,8 @@ class BatchProvider:
 
     async def _list_messages(self, request: web.Request) -> web.Response:
         self.lists += 1
+        if self.fail_lists:
+            raise _refusal(500)
         newest = [self._message_batch(batch) for batch in reversed(self.batches)]
         return web.json_response({"data": newest, "has_more": False, "first_id": None, "last_id": None})
 
@@ -201,14 +213,15 @@ class BatchProvider:
         lines: list[bytes] = []
         for key, body in reversed(batch.requests.items()):
             result: Json = {"type": "expired"}
-            if batch.status == "ended":
+            if batch.status == "ended" and key not in self.failing:
                 result = {"type": "succeeded", "message": self.answer("/v1/messages", body)}
-            elif batch.status == "errored":
+            elif batch.status in ("ended", "errored"):
                 error = {"type": "invalid_request_error", "message": "the question is quoted here"}
                 result = {"type": "errored", "error": {"type": "error", "error": error, "request_id": None}}
             document = {"custom_id": key, "result": result}
             MessageBatchIndividualResponse.model_validate(document)
             lines.append(json.dumps(document).encode())
+        lines = self.spoil(lines)
         return web.Response(body=b"\n".join(lines) + b"\n", content_type="application/x-jsonl")
 
     def _message_batch(self, batch: SentBatch) -> Json:

@@ -1,5 +1,6 @@
 """Batch interfaces of OpenAI and Anthropic through their own SDKs; the provider follows their published schemas."""
 
+import json
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -123,3 +124,47 @@ async def test_a_provider_without_batches_refuses_and_one_that_fails_leaves_it_o
         await stand.submit("one")
     with pytest.raises(BatchRefused):
         await stand.client.fetch("batch_unknown")
+
+
+async def test_a_batch_that_fails_in_part_has_the_answers_of_the_rest(stand: BatchStand) -> None:
+    stand.provider.failing = {"two"}
+    batch_id = await stand.submit("one", "two", "three")
+    stand.provider.end()
+    answers = (await stand.client.fetch(batch_id)).answers
+    assert {key: answer.body is not None for key, answer in answers.items()} == {
+        "one": True,
+        "two": False,
+        "three": True,
+    }
+    assert "quoted" not in answers["two"].error
+
+
+async def test_a_question_that_is_answered_twice_keeps_the_answer_that_is_one(stand: BatchStand) -> None:
+    def repeat(lines: list[bytes]) -> list[bytes]:
+        good = next((line for line in lines if b'"one"' in line), None)
+        if good is None:
+            return lines
+        worse = json.dumps({"custom_id": "one", "result": {"type": "expired"}})
+        if stand.api == "openai":
+            worse = json.dumps({"custom_id": "one", "response": None, "error": {"code": "batch_expired"}})
+        return [worse.encode(), *lines, good, worse.encode()]
+
+    stand.provider.spoil = repeat
+    batch_id = await stand.submit("one", "two")
+    stand.provider.end()
+    answers = (await stand.client.fetch(batch_id)).answers
+    assert {key: answer.body is not None for key, answer in answers.items()} == {"one": True, "two": True}
+
+
+async def test_a_line_that_is_cut_or_foreign_takes_no_answer_from_the_others(stand: BatchStand) -> None:
+    stand.provider.spoil = lambda lines: [b'{"custom_id": "x"', b"[]", b"null", *lines, b'{"more": 1}']
+    batch_id = await stand.submit("one", "two")
+    stand.provider.end()
+    if stand.api == "anthropic":  # its SDK reads the lines, and fails with the first
+        with pytest.raises(BatchUncertain):
+            await stand.client.fetch(batch_id)
+        return
+    assert set((await stand.client.fetch(batch_id)).answers) == {"one", "two"}
+    stand.provider.spoil = lambda _: [b"<html>", b"</html>"]
+    with pytest.raises(BatchUncertain):
+        await stand.client.fetch(batch_id)

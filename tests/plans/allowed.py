@@ -66,7 +66,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     # PostgreSQL reads a small table whole, and goes by the index of a large one.
     r"FROM agents JOIN sessions .* json_each": "which of the agents that a gateway knows were changed",
     r"^DELETE FROM (routines|answers|answer_verdicts|evidence|provenances|deliveries) WHERE .* IN ": "a page",
-    r"^DELETE FROM (approvals|alert_history|event_waits) WHERE .* IN ": "a page",
+    r"^DELETE FROM (approvals|alert_history|event_waits|named_events) WHERE .* IN ": "a page",
     r"^UPDATE deliveries SET state=.* deliveries\.message_id IN ": "an agent's unhandled messages, taken to be few",
     # What goes for good, in pages.
     r"^DELETE FROM \w+ WHERE .*bank_id = ": "a bank is removed",

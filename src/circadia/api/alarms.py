@@ -15,6 +15,7 @@ from circadia.records.agent import Agent
 from circadia.records.message import Delivery
 from circadia.records.schedule import MAX_EVERY_SECONDS, MIN_EVERY_SECONDS, Recurrence, Routine, RoutineSpec, load_zone
 from circadia.schemas.alarms import AlarmList, AlarmView, EventWaitList, EventWaitOutcome, EventWaitView, NamedEventView
+from circadia.wake.named_events import GRACE_SECONDS, MAX_SINCE_SECONDS
 
 router = noun_router("alarms")
 
@@ -37,6 +38,10 @@ class EventWaitBody(Body):
     timeout_seconds: StrictFloat | StrictInt = Field(
         30, ge=0, le=300, description="Longest wait of this call; 0 only begins the wait, or looks."
     )
+    since_seconds: StrictFloat | StrictInt = Field(
+        GRACE_SECONDS, ge=0, le=MAX_SINCE_SECONDS,
+        description="Age of an event that still counts, if the agent has not had it: it may have come before the wait.",
+    )  # fmt: skip
 
 
 @router.get("/alarms")
@@ -96,13 +101,16 @@ async def list_event_waits(agent: str, who: Who, context: Context) -> EventWaitL
 async def wait_for_event(agent: str, body: EventWaitBody, who: Who, context: Context) -> EventWaitOutcome:
     """Wait for a named event whose data contains the filter, and return it.
 
-    The wait is stored: a call with the same name and filter goes on with it, on any server, and returns what came
-    between, up to a day after the last call. The event stays in the inbox, and each call returns it, until it is
+    An event of the last `since_seconds` that the agent has not had counts too. The wait is stored: a call with the same
+    name and filter goes on with it, on any server, and returns what came between, up to a day after the last call.
+    The event stays in the inbox, and each call returns it, until it is
     acknowledged there (`POST …/inbox/{message}/ack`). Access: operator, the agent.
     """
     async with context.store.begin_write() as tx:
         found_agent = await own_agent(tx, who, agent)
-        await context.wake.named_events.wait(tx, found_agent, body.name, body.filter, body.timeout_seconds)
+        await context.wake.named_events.wait(
+            tx, found_agent, body.name, body.filter, body.timeout_seconds, since_seconds=body.since_seconds
+        )
 
     async def find() -> Sequence[Delivery]:
         async with context.store.begin_read() as tx:

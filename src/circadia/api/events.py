@@ -121,10 +121,10 @@ class EventTail:
             _logger.warning("cannot read events yet: %s", error)
             return
         if events:
-            kept_events = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
-            dropped = kept_events[:-PAGE]
+            recent_events = [*self._kept, *(EncodedEvent(event=event, block=event_block(event)) for event in events)]
+            dropped = recent_events[:-PAGE]
             self._since = _event_number(dropped[-1]) if dropped else self._since
-            self._kept, self._upto = kept_events[-PAGE:], events[-1].number
+            self._kept, self._upto = recent_events[-PAGE:], events[-1].number
         if len(events) == PAGE:
             self._news.set()
 
@@ -224,8 +224,9 @@ class NamedEventBody(Body):
 async def emit_event(event: str, body: NamedEventBody, who: Who, context: Context) -> EventOutcome:
     """Report a named event to the agents that wait for it.
 
-    Each of them gets it as a message, and wakes if it sleeps over it and its guardrails allow it. Access: the operator,
-    and agents, whose events reach agents that they may address.
+    Each of them gets it as a message, and wakes if it sleeps over it and its guardrails allow it. It is kept for an
+    hour for those that begin to wait after it. Access: the operator, and agents, whose events reach agents that they
+    may address.
     """
     async with context.store.begin_write() as tx:
         deliveries = await context.wake.named_events.emit(

@@ -16,6 +16,7 @@ from circadia.records.agent import Agent, Cause
 from circadia.records.principal import Principal
 from circadia.schemas.agents import SleepingList, SleepingView
 from circadia.stores.base import Tx
+from circadia.stores.locks import event_key
 from circadia.wake.own_routines import NewAlarm
 from circadia.wake.own_sleep import MAX_WAKERS, SleepWish, read_wake_on
 from circadia.wake.sleep_control import SleepOutcome
@@ -106,7 +107,7 @@ async def set_sleeping(session: str, agent: str, body: SetOwnSleeping, who: Who,
     alarm or `wake_on`. Access: the operator, the agent, and agents with a grant in `may_wake` or `may_sleep`.
     """
     wish = body.read_wish()
-    async with context.store.begin_write() as tx:
+    async with context.store.begin_write(*map(event_key, () if wish is None else wish.events)) as tx:
         found_session = await find_session(tx, who, session, open_only=True)
         await hold_agents(tx, who, found_session, [agent])
         found_agent = await find_agent(tx, found_session, agent)

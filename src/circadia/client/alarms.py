@@ -27,17 +27,24 @@ class AlarmCalls:
         return await self._http.fetch(EventOutcome, "POST", "events", name, body={"data": data or {}, "key": key})
 
     async def wait_for_event(
-        self, agent: str, name: str, filter: Mapping[str, Any] | None = None, *, timeout_seconds: float | None = None
+        self,
+        agent: str,
+        name: str,
+        filter: Mapping[str, Any] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+        since_seconds: float | None = None,
     ) -> NamedEventView:
         """Wait for a named event whose data contains the filter, acknowledge it, and return it.
 
+        One of the last `since_seconds` (60) that the agent has not had counts too.
         The wait survives a restart of the server and a lost connection. Raises TimeoutError.
         """
         pause = FIRST_PAUSE_SECONDS
         async with asyncio.timeout(timeout_seconds):
             while True:
                 with suppress(Unreachable, RetryLater):
-                    if (event := await self._wait_once(agent, name, filter or {})) is not None:
+                    if (event := await self._wait_once(agent, name, filter or {}, since_seconds)) is not None:
                         return event
                     pause = FIRST_PAUSE_SECONDS
                     continue
@@ -77,8 +84,12 @@ class AlarmCalls:
         """Cancel an alarm, or delete a routine of the agent's own."""
         return await self._http.fetch(AlarmView, "DELETE", "agents", agent, "alarms", name)
 
-    async def _wait_once(self, agent: str, name: str, filter: Mapping[str, Any]) -> NamedEventView | None:
-        body = {"name": name, "filter": filter, "timeout_seconds": WAIT_SECONDS}
+    async def _wait_once(
+        self, agent: str, name: str, filter: Mapping[str, Any], since_seconds: float | None
+    ) -> NamedEventView | None:
+        body: dict[str, Any] = {"name": name, "filter": filter, "timeout_seconds": WAIT_SECONDS}
+        if since_seconds is not None:
+            body["since_seconds"] = since_seconds
         outcome = await self._http.fetch(EventWaitOutcome, "POST", "agents", agent, "event-waits", body=body)
         if outcome.event is not None:
             await self._http.fetch(AckResult, "POST", "agents", agent, "inbox", outcome.event.message, "ack")

@@ -57,6 +57,9 @@ class AnthropicBatches:
     async def _fetch_answers(self, batch_id: str) -> Mapping[str, BatchAnswer]:
         answers: dict[str, BatchAnswer] = {}
         async for entry in await self._client.messages.batches.results(batch_id):
+            known = answers.get(entry.custom_id)
+            if known is not None and known.body is not None:
+                continue
             if entry.result.type == "succeeded":
                 body = entry.result.message.model_dump_json(exclude_unset=True).encode()
                 answers[entry.custom_id] = BatchAnswer(body=body)

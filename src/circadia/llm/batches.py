@@ -104,13 +104,26 @@ class _Line(BaseModel):
 
 
 def read_lines(content: bytes) -> Mapping[str, BatchAnswer]:
-    """Return the answers of OpenAI's output or error file. Raises ValueError: it is none."""
+    """Return the answers of OpenAI's output or error file, without lines that are broken.
+
+    Of two answers to a question, a response counts. Raises ValueError: every line is broken.
+    """
     answers: dict[str, BatchAnswer] = {}
+    broken: ValueError | None = None
     for text in filter(None, map(bytes.strip, content.splitlines())):
-        line = _Line.model_validate_json(text)
+        try:
+            line = _Line.model_validate_json(text)
+        except ValueError as error:
+            broken = error
+            continue
+        known = answers.get(line.custom_id)
+        if known is not None and known.body is not None:
+            continue
         if line.response is not None and line.response.status_code == HTTPStatus.OK and line.error is None:
             answers[line.custom_id] = BatchAnswer(body=json.dumps(line.response.body).encode())
         else:
             status = "unknown" if line.response is None else line.response.status_code
             answers[line.custom_id] = BatchAnswer(error=f"the batch has no answer (status {status})")
+    if broken is not None and not answers:
+        raise broken
     return answers

@@ -60,7 +60,7 @@ class OpenAIBatches:
             for file_id in (batch.error_file_id, batch.output_file_id):
                 if file_id is not None:
                     content = await self._client.files.content(file_id)
-                    answers |= read_lines(content.content)
+                    answers |= read_lines(content.content)  # the output last: a response counts
         return BatchProgress(is_over=True, answers=answers)
 
 

@@ -105,11 +105,11 @@ def _describe_mistake(line: Any, model: type[Arguments]) -> str:
     return f"argument {name!r}: {message} (got {_SHOWN.repr(line['input'])})"
 
 
-_IMPLIED: Final[Sequence[tuple[str, object]]] = (
-    ("additionalProperties", True), ("maxLength", 200), ("maxLength", 1_000), ("maxItems", 200), ("minLength", 1),
-    ("minItems", 1), ("minimum", 0), ("minimum", 1), ("format", "date-time"), ("default", []),
+_IMPLIED: Final = ("additionalProperties", "maxLength", "maxItems", "minLength", "minItems", "exclusiveMinimum")
+"""Keys that an argument's schema lacks: a refusal says it."""
+_IMPLIED_VALUES: Final[Sequence[tuple[str, object]]] = (
+    ("minimum", 0), ("minimum", 1), ("maximum", 30 * 86_400.0), ("format", "date-time"), ("default", []),
 )  # fmt: skip
-"""What an argument's schema does not repeat: a refusal says it."""
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
@@ -126,7 +126,9 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
             schema["properties"][name] = {**kinds[0], **rest}
         if (meaning := model.model_fields[name].description) is not None:  # lost where it is an object
             schema["properties"][name]["description"] = meaning
-        for key, value in _IMPLIED:
+        for key in _IMPLIED:
+            schema["properties"][name].pop(key, None)
+        for key, value in _IMPLIED_VALUES:
             if schema["properties"][name].get(key) == value:
                 del schema["properties"][name][key]
     return schema

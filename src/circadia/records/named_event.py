@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from circadia.errors import InvalidRequest
-from circadia.ids import AgentId, EventWaitId
+from circadia.ids import AgentId, EventWaitId, NamedEventId
 
 MAX_FILTER_CHARACTERS: Final = 4_000
 """Length of a filter as JSON."""
@@ -35,6 +35,23 @@ class NamedEvent:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RecentEvent:
+    """A named event of the last hour, with its place in a chain."""
+
+    id: NamedEventId
+    name: str
+    content: str
+    """Its data as JSON."""
+    key: str | None
+    sender_id: AgentId | None
+    """The agent that reported it."""
+    root_id: str | None
+    parent_id: str | None
+    depth: int
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EventWait:
     """An agent's wait for one event. The event that matches ends it."""
 
@@ -57,6 +74,17 @@ def contains(data: object, wanted: object) -> bool:
             return False
         values, keys = cast("Mapping[str, object]", data), cast("Mapping[str, object]", wanted)
         return all(key in values and contains(values[key], value) for key, value in keys.items())
-    if isinstance(wanted, bool) or isinstance(data, bool):
-        return wanted is data
-    return wanted == data
+    return _equals(data, wanted)
+
+
+def _equals(one: object, other: object) -> bool:
+    """Return whether two JSON values are the same; true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        ones, others = cast("list[object]", one), cast("list[object]", other)
+        return len(ones) == len(others) and all(map(_equals, ones, others))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        values, wanted = cast("Mapping[str, object]", one), cast("Mapping[str, object]", other)
+        return values.keys() == wanted.keys() and all(_equals(values[key], wanted[key]) for key in wanted)
+    return one == other

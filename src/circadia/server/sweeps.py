@@ -19,6 +19,7 @@ from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import SPANS_KEY
+from circadia.wake.named_events import MAX_SINCE_SECONDS
 
 _logger = logging.getLogger(__name__)
 
@@ -174,7 +175,9 @@ class Sweeps:
             await tx.hold_places.delete_of_gone_members()
             await tx.cursors.retire(first, last)
             given_up = await tx.event_waits.delete_expired(self._clock.now(), limit=EXPIRED_AT_ONCE)
-        if max(expired, given_up) < EXPIRED_AT_ONCE:
+            kept_from = self._clock.now() - timedelta(seconds=MAX_SINCE_SECONDS)
+            old = await tx.recent_events.delete_before(kept_from, limit=EXPIRED_AT_ONCE)
+        if max(expired, given_up, old) < EXPIRED_AT_ONCE:
             self._expire_at = now + EXPIRE_EVERY_SECONDS
 
 

@@ -62,6 +62,11 @@ def cursor_key(name: str) -> LockKey:
     return LockKey(LockRank.CHORE, f"cursor {name}")
 
 
+def event_key(name: str) -> LockKey:
+    """Return the key of a named event: of its occurrence and the begin of a wait for it, the second sees the first."""
+    return LockKey(LockRank.CHORE, f"event {name}")
+
+
 def request_key(idempotency_key: str) -> LockKey:
     """Return the key of a repeatable request: of two with this idempotency key, the second waits for the first."""
     return LockKey(LockRank.REQUEST, idempotency_key)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from circadia.agents.chains import NOWHERE, ChainPosition, fetch_place
+from circadia.agents.chains import ChainPosition, fetch_place
 from circadia.agents.directory import find_agent_by_reference, hold_agents
 from circadia.agents.threads import require_content
 from circadia.clock import Clock
@@ -125,17 +125,19 @@ class Inbox:
 
     def require_event_content(self, data: Mapping[str, Any], key: str | None) -> str:
         """Return the text of an event's message. Raises InvalidRequest: it is too long, or its key is."""
-        content = orjson.dumps(data).decode()
+        try:
+            content = orjson.dumps(data).decode()
+        except TypeError as error:  # a lone surrogate, or deeper than 250 levels
+            raise InvalidRequest(f"the data is no JSON that can be stored: {error}") from error
         require_content(content, self._max_characters)
         _require_key(key)
         return content
 
     async def deliver_event(
-        self, tx: Tx, agent: Agent, name: str, content: str, *, key: str | None, place: ChainPosition | None
+        self, tx: Tx, agent: Agent, name: str, content: str, *, key: str, place: ChainPosition
     ) -> Message:
         """Put a named event into an inbox; what it wakes is up to the caller."""
         message_id = MessageId(self._ids.new("msg"))
-        chain = place or NOWHERE
         message = Message(
             id=message_id,
             number=0,
@@ -147,9 +149,9 @@ class Inbox:
             at=self._clock.now(),
             priority=Priority.HIGH,
             key=key,
-            root_id=chain.root_id or message_id,
-            parent_id=chain.parent_id,
-            depth=chain.depth,
+            root_id=place.root_id or message_id,
+            parent_id=place.parent_id,
+            depth=place.depth,
         )
         await self._add_message(tx, message, agent)
         return message

@@ -217,8 +217,8 @@ class PulseService:
         return await self._sleep.change_sleep(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
 
     async def on_agent_deleted(self, tx: Tx, agent: Agent) -> None:
-        """End the pulses of a deleted agent, so that they free their fleet slots."""
-        for pulse in await tx.pulses.find_open(agent.id):
+        """End the pulses of a deleted agent, so that they free their fleet slots, and nobody resumes one."""
+        for pulse in (*await tx.pulses.find_open(agent.id), *await tx.pulses.find_suspended(agent.id)):
             await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent was deleted")
 
     async def _end_as_dead_letter(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:

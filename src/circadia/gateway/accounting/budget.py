@@ -21,7 +21,7 @@ from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.call import AgentSpend, Call
 from circadia.records.event import BudgetAlert, EventType
 from circadia.records.overview import BUDGET_SHARE
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.time_limit import limit_wait
 
@@ -57,7 +57,7 @@ class CallBudgetGuard:
         self._clock = clock
         self._store = store
         self._events = events
-        self._release_tasks: set[asyncio.Task[None]] = set()
+        self._releases: dict[CallId, asyncio.Task[None]] = {}
 
     async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
         """Raise LimitReached if the day has no room for a call of this size after `waiting` held calls."""
@@ -73,23 +73,26 @@ class CallBudgetGuard:
         Raises:
             LimitReached: the day has no room. StorageUnavailable: the database does not answer in time.
         """
-        async with limit_wait(RESERVE_SECONDS), self._store.begin_write() as tx:
-            call = replace(call, at=self._clock.now())  # the day that it is checked against
-            spent = await tx.calls.sum_day(agent, self._clock.now())
-            self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
-            await tx.calls.add([call])
-            amounts = _nearly_used_budgets(agent.policy, spent, call)
-            if amounts:
-                data = BudgetAlert.model_validate({"cause": "budget", **amounts})
-                await self._events.record(
-                    tx, EventType.ALERT, data, session=agent.session, agent=agent.name, at=call.at
-                )
+        async with limit_wait(RESERVE_SECONDS):
+            if (release := self._releases.get(call.id)) is not None:  # it was held again: that must not end this one
+                await asyncio.shield(release)
+            async with self._store.begin_write() as tx:
+                return await self._add(tx, agent, call)
+
+    async def _add(self, tx: Tx, agent: Agent, call: Call) -> Call:
+        call = replace(call, at=self._clock.now())  # the day that it is checked against
+        spent = await tx.calls.sum_day(agent, self._clock.now())
+        self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
+        await tx.calls.add([call])
+        amounts = _nearly_used_budgets(agent.policy, spent, call)
+        if amounts:
+            data = BudgetAlert.model_validate({"cause": "budget", **amounts})
+            await self._events.record(tx, EventType.ALERT, data, session=agent.session, agent=agent.name, at=call.at)
         return call
 
     def release(self, call_id: CallId) -> None:
-        task = asyncio.create_task(self._remove(call_id))
-        self._release_tasks.add(task)
-        task.add_done_callback(self._release_tasks.discard)
+        task = self._releases[call_id] = asyncio.create_task(self._remove(call_id))
+        task.add_done_callback(lambda _: self._releases.pop(call_id, None))
 
     async def _remove(self, call_id: CallId) -> None:
         try:

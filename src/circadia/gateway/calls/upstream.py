@@ -14,7 +14,7 @@ from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.wire.base import Clearance, ConnectFailed, ConnectionBroken, ConnectionStalled, ConnectTimedOut
 from circadia.gateway.wire.connection import ProviderResponse
 from circadia.gateway.wire.pool import ConnectionPool
-from circadia.ids import PulseId
+from circadia.ids import CallId, PulseId
 from circadia.llm.prices import PriceList
 from circadia.network import tls_hint
 from circadia.records.agent import Agent
@@ -230,3 +230,5 @@ class ModelCall:
     headers: Sequence[tuple[bytes, bytes]]
     pulse_id: PulseId | None = None
     """The pulse that owns its token."""
+    id: CallId | None = None
+    """Its id in the ledger, if its caller learns that beforehand."""

@@ -89,9 +89,11 @@ class ModelDoor:
         body = CallBody(self._in_flight)
         try:
             call = await self._check_call(scope, receive, reply, body)
-            work = self._relay(call, body, reply)
             if call.agent.policy.resume_seconds is not None and call.request.streamed and call.route.generates:
-                work = self.answers.open(call.agent, call.pulse_id, reply).relay(work)
+                answer = self.answers.open(call.agent, call.pulse_id, reply)
+                work = answer.relay(self._relay(replace(call, id=answer.id), body, reply))
+            else:
+                work = self._relay(call, body, reply)
             await run_until_disconnect(scope, receive, reply, work)
         except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
             await send_error(reply, error)
@@ -161,8 +163,11 @@ class ModelDoor:
         finally:
             if relayed.is_sent and relayed.did_nothing:
                 relayed.give_approval_back()
-            # After the answer: data written to the caller goes out at the end of this step of the event loop.
-            asyncio.get_running_loop().call_soon(self._ledger.settle, entry)
+            if relayed.is_sent:
+                # After the answer: data written to the caller goes out at the end of this step of the event loop.
+                asyncio.get_running_loop().call_soon(self._ledger.settle, entry)
+            else:  # at once: it may be held again, and be reserved by the same id
+                self._ledger.settle(entry)
 
     async def _pass_through(self, relayed: RelayedCall, body: CallBody) -> None:
         """Pass on a call that generates nothing."""

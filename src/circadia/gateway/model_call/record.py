@@ -63,7 +63,8 @@ class Ledger:
         self._texts = texts
 
     def open_entry(self, relayed: RelayedCall, turn: ConversationCall, admission: Admission) -> LedgerEntry:
-        call, call_id = relayed.call, CallId(self._ids.new("call"))
+        call = relayed.call
+        call_id = call.id or CallId(self._ids.new("call"))
         at, began = self._clock.now(), self._clock.monotonic()
         relayed.kept_bytes = self._texts.kept_bytes
         span = self._traces.start_gateway_span(

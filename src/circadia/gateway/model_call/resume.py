@@ -6,6 +6,7 @@ memory, so that a repeat of the connection costs no second call of the model.
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
@@ -15,7 +16,7 @@ from circadia.clock import Clock, wait_for_event
 from circadia.errors import Forbidden, NotFound, UpstreamFailed
 from circadia.gateway.hold.reply import Alarm, Phase, Reply, Ticker, send_error
 from circadia.gateway.payload.server_sent_events import EventSplitter, event_data
-from circadia.ids import AgentId, IdSource, PulseId
+from circadia.ids import AgentId, CallId, IdSource, PulseId
 from circadia.records.agent import Agent
 from circadia.records.event import AnswerResume
 from circadia.records.principal import Principal
@@ -35,7 +36,7 @@ _ELSEWHERE: Final = (
 class ResumableAnswer:
     """One streamed answer: what was sent of it, and those who read it."""
 
-    def __init__(self, answers: "ResumableAnswers", call_id: str, agent: Agent, owner: Owner, reply: Reply) -> None:
+    def __init__(self, answers: "ResumableAnswers", call_id: CallId, agent: Agent, owner: Owner, reply: Reply) -> None:
         self.id = call_id
         self.agent = agent
         self.owner = owner
@@ -178,7 +179,8 @@ class ResumableAnswers:
         self._ids = ids
         self._on_resumed = on_resumed
         self._max_bytes = max_bytes
-        self._answers: dict[str, ResumableAnswer] = {}
+        self._answers = OrderedDict[str, ResumableAnswer]()
+        """Ordered for its first member, which a dict finds by passing over all that were removed before it."""
         self.bytes = 0
         self.is_stopping = False
 
@@ -188,7 +190,7 @@ class ResumableAnswers:
 
     def open(self, agent: Agent, pulse_id: PulseId | None, reply: Reply) -> ResumableAnswer:
         """Return what keeps the answer that this reply sends, once it is a stream."""
-        call_id = self._ids.new("call")
+        call_id = CallId(self._ids.new("call"))
         opening = reply.reply_format.opening
         reply.reply_format.opening = [*opening, (CALL_HEADER, call_id.encode())]
         return ResumableAnswer(self, call_id, agent, (agent.id, pulse_id), reply)

@@ -66,13 +66,11 @@ User = Annotated[
     AfterValidator(shorten_name),
 ]
 Label = Annotated[str, BeforeValidator(as_text), Field(max_length=200, description="Name of the block.")]
-Expected = Annotated[
-    int | None, Field(ge=0, description="Version that you have read; if it has changed, the call fails.")
-]
+Expected = Annotated[int | None, Field(ge=0, description="Version that you have read; fails at another.")]
 
 
 class Remember(Arguments):
-    text: str = Field(description="Text that makes sense later, up to 100,000 characters.")
+    text: str = Field(description="Up to 100,000 characters.")
     speaker: str | None = Field(default=None, description="Speaker; by default you.")
     conversation: str | None = Field(default=None, description="Conversation.")
     source: Literal["agent", "tool", "external"] = Field(

@@ -16,7 +16,7 @@ from circadia.mcp_server.tool import Arguments, ToolResult, take_fitting, tool
 from circadia.mcp_server.tools.threads import ThreadName
 from circadia.records.message import Delivery, build_event_sender
 from circadia.records.session import Session
-from circadia.wake.named_events import matches
+from circadia.wake.named_events import GRACE_SECONDS, MAX_SINCE_SECONDS, matches
 
 
 class SeenMessage(ToolResult):
@@ -112,10 +112,6 @@ MAX_SECONDS: Final = 3600.0
 PEOPLE: Final = ("operator", "user")
 """Senders that are not agents."""
 
-_SHARED: Final = (
-    " Returns what is unhandled at once, else waits at no cost; if `timed_out`, call it again. Each message comes once."
-)
-
 Seconds = Annotated[
     float, Field(ge=0, le=MAX_SECONDS, description="Longest wait; 0 only looks. Most clients give up after 60 s.")
 ]
@@ -151,22 +147,27 @@ async def _take(caller: Caller, wanted: MessageFilter, seconds: float) -> WaitAn
     return WaitAnswer(messages=[message_view(delivery, session) for delivery in fitting], timed_out=not deliveries)
 
 
-@tool("wait_for_message", "Wait for any message in your threads, by anybody." + _SHARED)
+@tool(
+    "wait_for_message",
+    "Wait for any message in your threads, by anybody. Returns what is unhandled at once, else waits at no cost; if "
+    "`timed_out`, call it again. Each message comes once.",
+)
 async def _for_message(caller: Caller, arguments: Wait) -> WaitAnswer:
     return await _take(caller, MessageFilter(), arguments.timeout_seconds)
 
 
 @tool(
     "wait_for_mention",
-    "Wait for a message that mentions you: the usual way to wait for work. Messages that do not mention you "
-    "stay unread for wait_for_message." + _SHARED,
+    "Wait for a message that mentions you: the usual way to wait for work. Others stay unread. Else as "
+    "wait_for_message.",
 )
 async def _for_mention(caller: Caller, arguments: Wait) -> WaitAnswer:
     return await _take(caller, MessageFilter(mentioned=True), arguments.timeout_seconds)
 
 
 @tool(
-    "wait_for_agent", "Wait for a message from one agent, such as an answer. Messages of others stay unread." + _SHARED
+    "wait_for_agent",
+    "Wait for a message from one agent, such as an answer. Those of others stay unread. Else as wait_for_message.",
 )
 async def _for_agent(caller: Caller, arguments: WaitForAgent) -> WaitAnswer:
     sender = arguments.agent
@@ -182,6 +183,12 @@ async def _for_agent(caller: Caller, arguments: WaitForAgent) -> WaitAnswer:
 class WaitForEvent(Wait):
     name: str = Field(description="Name, such as `batch.completed`.")
     filter: dict[str, Any] | None = Field(default=None, description='What its data must contain: {"id": "batch_7"}.')
+    since_seconds: float = Field(
+        default=GRACE_SECONDS,
+        ge=0,
+        le=MAX_SINCE_SECONDS,
+        description="Age of an event that still counts, if new to you.",
+    )
 
 
 class SeenEvent(ToolResult):
@@ -198,13 +205,15 @@ class EventAnswer(ToolResult):
 
 @tool(
     "wait_for_event",
-    "Wait for a named event from outside, such as the end of a batch. The wait outlasts the call: call it with 0 "
-    "seconds before you start the work, then again to wait or, for hours, sleep_self with `wake_on`.",
+    "Wait for a named event from outside, such as the end of a batch that you began: one of the last `since_seconds`, "
+    "or the next. The wait outlasts the call: if `timed_out`, call it again or, for hours, sleep_self with `wake_on`.",
 )
 async def _for_event(caller: Caller, arguments: WaitForEvent) -> EventAnswer:
     agent, wanted = caller.agent, arguments.filter or {}
     async with caller.context.store.begin_write() as tx:
-        await caller.context.wake.named_events.wait(tx, agent, arguments.name, wanted, arguments.timeout_seconds)
+        await caller.context.wake.named_events.wait(
+            tx, agent, arguments.name, wanted, arguments.timeout_seconds, since_seconds=arguments.since_seconds
+        )
     sought = MessageFilter(sender=build_event_sender(arguments.name), matches=lambda message: matches(message, wanted))
     deliveries = await caller.context.waits.take(agent, sought, arguments.timeout_seconds)
     caller.handover.give(agent.id, [delivery.message.id for delivery in deliveries])

@@ -15,6 +15,7 @@ from circadia.mcp_server.tool import Arguments, ToolResult, tool
 from circadia.mcp_server.tools.threads import AgentName
 from circadia.records.agent import Agent, Cause
 from circadia.records.schedule import MAX_EVERY_SECONDS, MIN_EVERY_SECONDS, Recurrence, Routine, RoutineSpec
+from circadia.stores.locks import event_key
 from circadia.wake.own_routines import NewAlarm
 from circadia.wake.own_sleep import SleepWish, read_wake_on
 from circadia.wake.sleep_control import list_wakers
@@ -93,7 +94,7 @@ async def list_unconfirmed(caller: Caller, agent: Agent) -> tuple[str, ...]:
 )
 async def _sleep_self(caller: Caller, arguments: SleepSelf) -> SelfAnswer:
     wish = arguments.read_wish()
-    async with caller.context.store.begin_write() as tx:
+    async with caller.context.store.begin_write(*map(event_key, wish.events)) as tx:
         slept = await caller.context.wake.own_sleep.sleep(tx, caller.principal, caller.agent, wish, cause=Cause.TOOL)
         changed = slept.agent
         wakers = await list_wakers(tx, changed)

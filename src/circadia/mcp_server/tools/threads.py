@@ -27,8 +27,8 @@ class AgentsAnswer(ToolResult):
 
 @tool(
     "list_agents",
-    "List the agents of your session: names, what each is for, and who is asleep. Use it to find out whom to "
-    "ask. One that is asleep reads your message when it wakes; a mention may wake it.",
+    "List the agents of your session: names, what each is for, and who is asleep. One "
+    "that is asleep reads your message when it wakes; a mention may wake it.",
     reads_only=True,
 )
 async def _list(caller: Caller, _: NoArguments) -> AgentsAnswer:
@@ -50,8 +50,8 @@ async def _list(caller: Caller, _: NoArguments) -> AgentsAnswer:
     )
 
 
-ThreadName = Annotated[str, Field(description="Id of the thread, or its name if that is unique.")]
-AgentName = Annotated[str, Field(description="Name of the agent; `session:name` for one of another session.")]
+ThreadName = Annotated[str, Field(description="Id, or name if it is unique.")]
+AgentName = Annotated[str, Field(description="Name; `session:name` in another session.")]
 
 
 class SeenThread(ToolResult):
@@ -99,7 +99,7 @@ async def _answer(caller: Caller, session: Session, thread: Thread) -> ThreadRes
 
 @tool(
     "create_thread",
-    "Open a thread to talk with other agents. You take part in it yourself. Being added can wake agents that "
+    "Open a thread to talk with other agents. Being added can wake agents that "
     "are asleep. Open one thread per piece of work; then say what you need with send_message.",
 )
 async def _create(caller: Caller, arguments: CreateThread) -> ThreadResult:

@@ -14,13 +14,7 @@ from circadia.records.wake import Decision, WakeReason
 from circadia.wake.admission.budgets import Budget, describe_decision, fetch_budgets, retry_at
 from circadia.wake.inbox import MAX_KEY_CHARACTERS, OutgoingMessage
 
-Key = Annotated[
-    str | None,
-    Field(
-        max_length=MAX_KEY_CHARACTERS,
-        description="Idempotency key: a repeat does nothing. Use a new key for other words.",
-    ),
-]
+Key = Annotated[str | None, Field(max_length=MAX_KEY_CHARACTERS, description="Idempotency key: a repeat does nothing.")]
 
 
 def _one_of(kind: type[Priority] | type[MessageType] | type[WakeReason]) -> BeforeValidator:
@@ -129,10 +123,9 @@ async def _message(caller: Caller, arguments: MessageAgent) -> SendResult:
 
 @tool(
     "wake_agent",
-    "Wake an agent now, for what cannot wait: a blocker, a critical finding, a person's request. Prefer "
-    "message_agent for everything else: a wake starts a run that costs money, and there are few per day. The "
-    "message stays in the inbox whatever the decision, so do not send it again: a deferred wake happens "
-    "automatically, and the agent reads the message of a refused one at its next run.",
+    "Wake an agent now, for what cannot wait. Prefer message_agent for everything else: a wake starts a run that costs "
+    "money, and there are few per day. The message stays in the inbox whatever the decision, so do not send it again: "
+    "a deferred wake happens by itself, and the message of a refused one is read at the agent's next run.",
 )
 async def _wake(caller: Caller, arguments: WakeAgent) -> SendResult:
     return await send(

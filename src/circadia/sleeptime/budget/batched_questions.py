@@ -11,7 +11,7 @@ that id may have been sent by a process that was killed: the provider is asked f
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -36,7 +36,10 @@ _logger = logging.getLogger(__name__)
 SHORTEST_WAIT_SECONDS: Final = 60.0
 LONGEST_WAIT_SECONDS: Final = 900.0
 """Between two looks at a batch; until then, a quarter of its age."""
+GIVEN_UP_AFTER: Final = timedelta(days=2)
+"""Providers end a batch within a day; a bank cannot wait for ever for one that has no end."""
 _NOTHING_USED: Final = Usage(input_tokens=0, output_tokens=0)
+_UNKNOWN: Final = BatchProgress(is_over=False, answers={})
 
 
 class BatchPending(Exception):
@@ -172,13 +175,13 @@ class BatchedQuestions:
                 batch_id = await group.client.find(key, members, group.since, known)
             batch_id = batch_id or await group.client.submit(key, group.requests)
         except BatchRefused as error:
-            _logger.warning("the provider takes no batch of pass %s, which asks it at once: %s", self._run.id, error)
-            for call in group.calls:
-                await self._settle(None, call, f"the batch was refused: {error}", _NOTHING_USED)
-            self._count("refused", len(ids))
+            await self._give_up(group, f"the batch was refused: {error}", _NOTHING_USED)
             return
         except BatchUncertain as error:
-            _logger.warning("a batch of pass %s is looked for later: %s", self._run.id, error)
+            if self._is_too_old(group.since):
+                await self._give_up(group, f"the batch was not found again: {error}", None)
+            else:
+                _logger.warning("a batch of pass %s is looked for later: %s", self._run.id, error)
             return
         async with self._store.begin_write() as tx:
             await tx.sleep_calls.save_batch_id(group.calls[0].pass_id, key, batch_id)
@@ -194,13 +197,17 @@ class BatchedQuestions:
         try:
             progress = self._fetched.get(batch_id) or await client.fetch(batch_id)
         except BatchUncertain:
-            raise waiting from None
+            progress = _UNKNOWN
         except BatchRefused as error:
             await self._fail(call, str(error), _NOTHING_USED)
             return None
-        self._fetched[batch_id] = progress
+        if progress is not _UNKNOWN:
+            self._fetched[batch_id] = progress
         if not progress.is_over:
-            raise waiting
+            if not self._is_too_old(call.at):
+                raise waiting
+            await self._fail(call, "the batch came to no end", None)
+            return None
         found = progress.answers.get(call.id)
         if found is None or found.body is None:
             await self._fail(call, "the batch has no answer" if found is None else found.error, _NOTHING_USED)
@@ -214,6 +221,15 @@ class BatchedQuestions:
         self._used.add(call.id)
         self._count("answered", 1)
         return answer
+
+    async def _give_up(self, group: _Group, cause: str, used: Usage | None) -> None:
+        _logger.warning("pass %s asks at once what should be in a batch: %s", self._run.id, cause)
+        for call in group.calls:
+            await self._settle(None, call, cause, used)
+        self._count("refused", len(group.calls))
+
+    def _is_too_old(self, since: datetime) -> bool:
+        return self._clock.now() - since > GIVEN_UP_AFTER
 
     async def _fail(self, call: SleepCall, cause: str, used: Usage | None, model: ChatModel | None = None) -> None:
         await self._settle(model, call, cause, used)

@@ -76,6 +76,13 @@ class Messages(Noun):
         await self._hold(request_key(key))
         return await self._first(_SELECT_BY_KEY, {"idempotency": key})
 
+    async def find_keys(self, keys: Sequence[str]) -> Collection[str]:
+        """Return those of these keys that messages have. The block must exclude in its own way that one is added."""
+        if not keys:
+            return ()
+        known = select(messages.c.key).where(messages.c.key.in_(keys))
+        return await self._run(lambda connection: connection.execute(known).scalars().all())
+
     async def find_by_root(self, root_id: str) -> Sequence[Message]:
         """Return the messages of a chain in order."""
         return await self._all(_SELECT_OF_ROOT, {"root": root_id})

@@ -29,6 +29,7 @@ from circadia.stores.sql.link import Runner
 from circadia.stores.sql.members import HoldPlaceCounts, Members, OpenTurns
 from circadia.stores.sql.messages import Messages
 from circadia.stores.sql.name_search import NameSearch
+from circadia.stores.sql.named_events import RecentEvents
 from circadia.stores.sql.needs import Needs
 from circadia.stores.sql.notes import Notes
 from circadia.stores.sql.overview import DueWorks, Overviews
@@ -94,6 +95,7 @@ class Tx:
     pulses = _Noun(Pulses)
     routines = _Noun(Routines)
     event_waits = _Noun(EventWaits)
+    recent_events = _Noun(RecentEvents)
     hooks = _Noun(Hooks)
     hook_deliveries = _Noun(HookDeliveries)
     spans = _Noun(Spans)

@@ -1,7 +1,7 @@
 """Deliveries of webhooks: verified, filtered, and stored once with the message that they become (WAKE-82)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl
@@ -28,6 +28,8 @@ from circadia.wake.webhook_signatures import Headers, read_request, verify_reque
 
 MAX_VALUE_CHARACTERS: Final = 2_000
 """Characters of one value in a message by a template."""
+MAX_DEPTH: Final = 100
+"""Levels of a body: what is read, compared and shown of it takes as many calls in each other."""
 _PLACE: Final = re.compile(r"\{((?:body|headers)(?:\.[^{}\s]+)?)\}")
 _FORM: Final = "application/x-www-form-urlencoded"
 _WITHHELD: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -176,7 +178,24 @@ def _parse_body(headers: Headers, body: bytes) -> dict[str, Any]:
         raise InvalidRequest(f"the delivery is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise InvalidRequest("the delivery is no JSON object")
-    return cast("dict[str, Any]", content)
+    document = cast("dict[str, Any]", content)
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _is_deeper(document, MAX_DEPTH):
+        raise InvalidRequest(f"the delivery has more than {MAX_DEPTH} levels")
+    return document
+
+
+def _is_deeper(content: object, most: int) -> bool:
+    """Return whether JSON has more levels of objects and lists."""
+    level: Sequence[object] = [content]
+    for _ in range(most + 1):
+        level = [inner for each in level for inner in _get_members(each)]
+    return bool(level)
+
+
+def _get_members(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def _show_value(values: Mapping[str, Any], key: str) -> str:

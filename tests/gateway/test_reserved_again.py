@@ -1,0 +1,58 @@
+"""A call that is held again is reserved by the same id: the end of its first reservation does not end it (GATE-66)."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.gateway.accounting.budget import CallBudgetGuard
+from circadia.records.call import CallStatus
+from circadia.stores.event_log import EventLog
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+from circadia.testing.clock import ManualClock
+from tests.contract.rows import agent, call
+from tests.fixtures.database_file import put_database
+
+ADA = agent("ada")
+
+
+class LateStore:
+    """A store whose first block opens late."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.may_open = asyncio.Event()
+        self._is_first = True
+
+    @asynccontextmanager
+    async def begin_write(self, *keys: Any) -> AsyncGenerator[Any]:
+        if self._is_first:
+            self._is_first = False
+            await self.may_open.wait()
+        async with self.store.begin_write(*keys) as tx:
+            yield tx
+
+
+@pytest.mark.spec("GATE-66", "WAKE-85")
+async def test_a_reservation_is_made_after_the_former_one_of_its_id_has_ended(tmp_path: Path) -> None:
+    store = await open_sqlite(put_database(tmp_path))
+    try:
+        late: Any = LateStore(store)
+        clock = ManualClock()
+        guard = CallBudgetGuard(clock, late, EventLog(clock, LocalSignals()))
+        reserved = replace(call("c1", by=ADA, status=CallStatus.RESERVED), at=clock.now())
+        guard.release(reserved.id)
+        reserving = asyncio.create_task(guard.reserve(ADA, reserved))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        late.may_open.set()
+        await reserving
+        async with store.begin_read() as tx:
+            assert await tx.calls.get(reserved.id) is not None
+    finally:
+        await store.close()
