@@ -61,7 +61,7 @@ async def test_an_answer_that_is_right_on_one_day_only_ends_with_its_agents_day(
 ) -> None:
     """One without a verdict does so, too."""
     guide = await one.agent("guide")
-    zone = Setting(value="Asia/Karachi", source=SettingSource.REST, at=START)
+    zone = Setting(value="Asia/Karachi", source=SettingSource.PATCH, at=START)
     async with one.store.begin_write() as tx:
         await tx.agents.save(replace(guide, settings={"zone": zone}))
     await one.said("I moved last year.", conversation="s1")

@@ -19,6 +19,7 @@ from circadia.api.bodies import (
     Body,
     IfMatch,
     Names,
+    SessionName,
     drop_defaults,
     entity_tag,
     require_match,
@@ -330,7 +331,7 @@ def _describe_sleepers(schema: dict[str, Any]) -> None:
 class SessionBody(Body):
     """A new session: empty, with a name, or with its whole graph."""
 
-    name: AgentName | None = Field(
+    name: SessionName | None = Field(
         None, description="`[a-z0-9][a-z0-9_-]{0,62}`; default: generated.", examples=["release-7"]
     )
     agents: Annotated[list[AgentBody], FirstMistake()] = Field(default_factory=list[AgentBody], description="Agents.")

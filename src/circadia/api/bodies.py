@@ -34,7 +34,8 @@ def _in_document(**schema: object) -> WithJsonSchema:
 
 
 AgentName = Annotated[Name, _in_document(pattern=f"^{NAME.pattern}$")]
-"""Name of an agent or a session."""
+SessionName = Annotated[Name, _in_document(pattern=f"^({NAME.pattern})?$")]
+"""An empty one is generated."""
 BankName = Annotated[Name, _in_document(pattern=f"^{BANK_NAME.pattern}$")]
 ThreadName = Annotated[str, _in_document(minLength=1, maxLength=200)]
 Content = Annotated[str, _in_document(minLength=1)]
