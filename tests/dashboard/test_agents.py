@@ -73,7 +73,11 @@ async def test_deleting_an_agent_leads_to_the_list_of_agents(site: Site) -> None
                 await route.continue_()
 
         await page.route("**/agents/unwanted", answer_late)
+        await page.get_by_role("tab", name="Budgets").click()
+        await expect(page.get_by_text("not running; ")).to_be_visible()
+        await page.get_by_role("tab", name="Day").click()
         await page.get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("dialog", name="Delete unwanted?")).to_be_visible()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
         assert page.url == f"{site.server.url}/ui/agents"
