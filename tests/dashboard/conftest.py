@@ -127,7 +127,8 @@ class Dashboard:
             yield page
         finally:
             await context.close()
-        assert not [error for error in errors if ignore_errors is None or not ignore_errors.search(error)]
+        errors = [error for error in errors if ignore_errors is None or not ignore_errors.search(error)]
+        assert not errors, errors
 
     def _note_foreign(self, errors: list[str], request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):

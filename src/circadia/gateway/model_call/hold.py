@@ -67,6 +67,8 @@ class Admission:
     generation: int = 0
     has_slept: bool = False
     """Whether its agent slept while it was held; a call may also have waited for a person only."""
+    hold: HoldId = _NO_HOLD
+    """Its hold; empty without one, and if it was prepared before."""
 
     @property
     def was_held(self) -> bool:
@@ -143,6 +145,8 @@ class GateCall:
     spooled: SpooledBody = field(init=False)
     has_slept: bool = False
     """Whether its agent slept while it was held."""
+    was_prepared: bool = False
+    """Whether its agent fell asleep again while it was prepared."""
     is_listed: bool = False
     """Whether it is held: from a hold until it is sent."""
     is_cleared: bool = False
@@ -222,7 +226,7 @@ class Gate:
                     await relay(admission)
                     break
                 except AsleepAgain:
-                    continue
+                    call.was_prepared = True
         except BaseException as error:
             self.leave(call, error)
             raise
@@ -250,6 +254,7 @@ class Gate:
             woken_by=cell.actor,
             generation=cell.generation,
             has_slept=call.has_slept or call.continues is not None,
+            hold=_NO_HOLD if call.was_prepared else call.id,
         )
 
     async def _hold(self, call: GateCall, cell: PresenceCell) -> None:
