@@ -21,7 +21,7 @@ WIDE, NARROW = 1200, 400
 PICTURES: Final = (
     ("overview", "/", "light", WIDE, 1000), ("overview-dark", "/", "dark", WIDE, 1000),
     ("overview-narrow", "/", "light", NARROW, 900), ("agents", "/agents", "light", WIDE, 460),
-    ("for-you", "/for-you", "light", WIDE, 700), ("wakes", "/wakes", "light", WIDE, 800),
+    ("for-you", "/for-you?tab=proposals", "light", WIDE, 560), ("wakes", "/wakes", "light", WIDE, 800),
     ("calls", "/calls?order=cost", "light", WIDE, 800), ("usage", "/usage?by=agent&days=29", "light", WIDE, 800),
 )  # fmt: skip
 README_WIDTH: Final = 1120
@@ -43,12 +43,16 @@ async def take_pictures(folder: Path = FOLDER) -> None:
 async def shoot_story(browser: Browser, team: StoryTeam, folder: Path) -> None:
     site = Dashboard(url=team.at.url, browser=browser)
     for name, path, scheme, width, height in PICTURES:
-        options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "clock": team.clock.now()}
+        options: dict[str, Any] = {
+            "viewport": {"width": width, "height": height},
+            "clock": team.clock.now(),
+            "is_frozen": True,
+        }
         async with site.open(path, token=ADMIN, scheme=scheme, **options) as page:
             await _settle(page)
             await page.screenshot(path=folder / f"dashboard-{name}.png")
     for scheme in ("light", "dark"):
-        options = {"viewport": {"width": README_WIDTH, "height": 800}, "device_scale_factor": 2}
+        options = {"viewport": {"width": README_WIDTH, "height": 800}, "device_scale_factor": 2, "is_frozen": True}
         async with site.open("/timeline", token=ADMIN, scheme=scheme, clock=team.clock.now(), **options) as page:
             await _settle(page)
             timeline = page.get_by_role("region", name="Timeline")

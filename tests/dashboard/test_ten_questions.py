@@ -2,10 +2,12 @@
 
 import re
 import sqlite3
+import struct
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from tests.dashboard.conftest import Dashboard
+from tests.dashboard.pictures import FOLDER, PICTURES, shoot_story
 from tests.dashboard.story_day import DAY, NOW, StoryTeam, play_story_day, summarize_day
-from tests.house.tree import ROOT
+from tests.house.tree import DOCS, ROOT
 from tests.interaction.live import ADMIN
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-16", "UI-17", "UI-18", "UI-19")]
@@ -30,7 +33,7 @@ class Story:
     site: Dashboard
 
     def open(self, path: str) -> AbstractAsyncContextManager[Page]:
-        return self.site.open(path, token=ADMIN, clock=self.team.clock.now())
+        return self.site.open(path, token=ADMIN, clock=self.team.clock.now(), is_frozen=True)
 
     def ask_database(self, statement: str, *values: object) -> list[Any]:
         """Return what the database says, past the server."""
@@ -52,7 +55,7 @@ def at(microseconds: int) -> datetime:
 
 
 def in_words(time: timedelta) -> str:
-    """Return a time of hours and minutes as pages do, without what passes while a test runs."""
+    """Return a time of hours and minutes as pages do."""
     hours, minutes = divmod(int(time.total_seconds()) // 60, 60)
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
@@ -72,8 +75,8 @@ async def test_1_why_does_this_agent_sleep(story: Story) -> None:
 
 async def test_2_what_woke_it_last(story: Story) -> None:
     [(sender, reason, when)] = story.ask_database(
-        "SELECT sender, reason, requested_at FROM wakes JOIN agents ON agents.id = agent_id"
-        " WHERE name = 'support' AND decision = 'admitted' ORDER BY requested_at DESC LIMIT 1"
+        "SELECT sender, reason, wakes.at FROM wakes JOIN agents ON agents.id = agent_id"
+        " WHERE name = 'support' AND decision = 'admitted' ORDER BY wakes.at DESC LIMIT 1"
     )
     assert (sender, reason, at(when)) == ("alarm", "ask the customer again", DAY + timedelta(hours=16))
     async with story.open("/agents/support") as page:
@@ -85,12 +88,12 @@ async def test_2_what_woke_it_last(story: Story) -> None:
 async def test_3_what_wakes_it_next(story: Story) -> None:
     agent = await story.ask_server("/sessions/default/agents/lead")
     [(due,)] = story.ask_database(
-        "SELECT min(next_at) FROM routines JOIN agents ON agents.id = agent_id WHERE agents.name = 'lead'"
+        "SELECT min(routines.next_at) FROM routines JOIN agents ON agents.id = agent_id WHERE agents.name = 'lead'"
     )
     assert datetime.fromisoformat(agent["next"]["at"]) == at(due) == DAY + timedelta(days=1, hours=6, minutes=30)
     async with story.open("/agents/lead") as page:
         head = page.get_by_role("status", name="State and next wake")
-        await expect(head).to_contain_text(f"wakes next in 9 h 49 min by {agent['next']['by']}")
+        await expect(head).to_contain_text(f"wakes next in 9 h 50 min by {agent['next']['by']}")
 
 
 async def test_4_is_anything_stuck(story: Story) -> None:
@@ -187,14 +190,14 @@ async def test_8_which_call_cost_most_and_why(story: Story) -> None:
 
 
 async def test_9_who_wakes_whom_in_circles(story: Story) -> None:
-    pairs = dict(
-        ((sender, agent), count)
+    pairs = {
+        (sender, agent): count
         for sender, agent, count in story.ask_database(
             "SELECT sender, agents.name, count(*) FROM wakes JOIN agents ON agents.id = agent_id"
-            " WHERE decision IN ('admitted', 'coalesced') AND requested_at >= ? GROUP BY 1, 2",
+            " WHERE decision IN ('admitted', 'coalesced') AND wakes.at >= ? GROUP BY 1, 2",
             TODAY,
         )
-    )
+    }
     there, back = pairs["coder", "reviewer"], pairs["reviewer", "coder"]
     async with story.open("/agents/coder") as page:
         circle = page.get_by_role("alert").filter(has_text="Wakes in a circle today")
@@ -217,7 +220,7 @@ async def test_10_what_did_this_agent_do_yesterday(story: Story) -> None:
     held = sum(kind == "held" for kind, _, _ in spans)
     words = f"Yesterday in UTC: asleep for {in_words(timedelta(microseconds=asleep))}, {held} held calls, 0 pulses"
     async with story.open("/agents/coder") as page:
-        await page.get_by_role("radio", name="yesterday").check(force=True)
+        await page.get_by_text("yesterday", exact=True).click()
         await expect(page.get_by_role("region", name="Timeline")).to_contain_text(words)
         await expect(page).to_have_url(re.compile("time=yesterday"))
         await page.reload()
@@ -233,5 +236,19 @@ async def test_the_readme_tells_what_the_story_day_saves_in_a_month(story: Story
     text = re.sub(r"\s+", " ", first)
     for figure in figures:
         assert figure.rstrip(",.").replace("%", " %") in text, (figure, summary)
-    assert "sleep-timeline-light.png" in first
-    assert "sleep-timeline-dark.png" in first
+    for scheme in ("light", "dark"):
+        assert f'="docs/pictures/sleep-timeline-{scheme}.png"' in first
+        assert (FOLDER / f"sleep-timeline-{scheme}.png").is_file()
+
+
+@pytest.mark.spec("UI-14")
+async def test_the_pictures_of_the_docs_are_taken_of_the_day_and_shown(
+    story: Story, browser: Browser, tmp_path: Path
+) -> None:
+    await shoot_story(browser, story.team, tmp_path)
+    page = (DOCS / "operations" / "dashboard.md").read_text("utf-8")
+    for name, _, _, width, height in PICTURES:
+        file = f"dashboard-{name}.png"
+        assert struct.unpack(">II", (tmp_path / file).read_bytes()[16:24]) == (width, height)
+        assert (FOLDER / file).exists()
+        assert f"pictures/{file}" in page

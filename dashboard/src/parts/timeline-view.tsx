@@ -147,13 +147,13 @@ function LaneState({ lane, held }: { lane: TimelineLane; held: number }) {
 /** Who or what changed the state last. */
 function describeChange({ by, spans }: TimelineLane): string {
   const present = spans.findLast(({ kind, ended_at }) => ended_at === null && (kind === "asleep" || kind === "awake"));
-  return present?.reason === "event" ? by.replaceAll("_", " ") : `by ${by}`;
+  return present?.reason === "event" || by.includes(" by ") ? by.replaceAll("_", " ") : `by ${by}`;
 }
 
 export function Scale({ window, now, width }: { window: Window; now: number; width: number }) {
   const x = ((now - window.since) / (window.until - window.since)) * width;
   return (
-    <svg width={width} height={18} aria-hidden="true" className="scale">
+    <svg width={width} height={22} aria-hidden="true" className="scale">
       <defs>
         <pattern id="held" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
           <path d="M0 0h6v6H0z" className="held-light" />
@@ -165,7 +165,7 @@ export function Scale({ window, now, width }: { window: Window; now: number; wid
           {label}
         </text>
       ))}
-      {now < window.until && <path d={`M${x} 18l-4-5h8z`} fill="var(--mantine-color-text)" />}
+      {now < window.until && <path d={`M${x} 22l-4-5h8z`} fill="var(--mantine-color-text)" />}
     </svg>
   );
 }
