@@ -123,7 +123,7 @@ async def sum_timeline(
     async with context.store.begin_read() as tx:
         await require_names(tx, who, session, None)
         sums = await tx.spans.find_sums(
-            starts, ends, context.clock.now(), session=session, by_session=group_by == "session"
+            starts, ends, context.clock.now(), session=session, by_session=group_by == "session", limit=MAX_SUMS
         )
     page = sums[:MAX_SUMS]
     if len(sums) > MAX_SUMS:  # all of a quarter are in the same page
