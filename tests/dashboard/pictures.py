@@ -10,9 +10,10 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 from circadia.testing.upstream import MockUpstream
 from tests.cli.test_dream import SAID, answer
 from tests.dashboard.conftest import CHROMIUM, FLAGS, Dashboard
-from tests.dashboard.story_day import StoryTeam, play_story_day, summarize_day
+from tests.dashboard.story_day import DAY, StoryTeam, play_story_day
 from tests.fixtures.server_process import CircadiaProcess
 from tests.house.tree import DOCS
+from tests.interaction.event_scenes import ok
 from tests.interaction.live import ADMIN
 from tests.sleeptime.markdown.dream_stand import DreamStand
 
@@ -38,6 +39,19 @@ async def take_pictures(folder: Path = FOLDER) -> None:
                 await shoot_story(browser, team, folder)
         await shoot_dream(browser, folder)
         await browser.close()
+
+
+async def summarize_day(team: StoryTeam) -> str:
+    """Return what the README says of the day, from the server's answers."""
+    (today,) = (savings := await ok(team.at, "GET", "/usage/savings?days=0"))["days"]
+    spent = (await ok(team.at, "GET", f"/usage?since={DAY:%Y-%m-%d}"))["total"]["cost_usd"]
+    sums = (await ok(team.at, "GET", "/timeline/sums?group_by=fleet"))["sums"]
+    asleep, awake = (sum(each[f"{state}_seconds"] for each in sums) for state in ("asleep", "awake"))
+    return (
+        f"asleep {asleep / (asleep + awake):.0%} of the time; spent ${spent:.2f}; agents that poll would have paid "
+        f"${today['sleeping_usd']:.2f} more; dreaming cost ${today['dreaming_usd']:.4f}; "
+        f"30 such days save ${savings['month_usd']:.0f}"
+    )
 
 
 async def shoot_story(browser: Browser, team: StoryTeam, folder: Path) -> None:

@@ -109,7 +109,7 @@ class StoryTeam:
 
     async def set_up(self) -> None:
         for name, description in TEAM.items():
-            body = {"name": name, "description": description, "policy": {"may_wake": ["*"]}}
+            body: dict[str, Any] = {"name": name, "description": description, "policy": {"may_wake": ["*"]}}
             if name == "coder":
                 body["policy"] |= {"approve_models": [DEAR_MODEL]}
             agent = await ok(self.at, "POST", "/sessions/default/agents", body)
@@ -439,16 +439,3 @@ async def play_story_day(folder: Path) -> AsyncGenerator[StoryTeam]:
                 yield team
             finally:
                 await team.close()
-
-
-async def summarize_day(team: StoryTeam) -> str:
-    """Return what the README says of the day, from the server's answers."""
-    (today,) = (savings := await ok(team.at, "GET", "/usage/savings?days=0"))["days"]
-    spent = (await ok(team.at, "GET", f"/usage?since={DAY:%Y-%m-%d}"))["total"]["cost_usd"]
-    sums = (await ok(team.at, "GET", "/timeline/sums?group_by=fleet"))["sums"]
-    asleep, awake = (sum(each[f"{state}_seconds"] for each in sums) for state in ("asleep", "awake"))
-    return (
-        f"asleep {asleep / (asleep + awake):.0%} of the time; spent ${spent:.2f}; agents that poll would have paid "
-        f"${today['sleeping_usd']:.2f} more; dreaming cost ${today['dreaming_usd']:.4f}; "
-        f"30 such days save ${savings['month_usd']:.0f}"
-    )

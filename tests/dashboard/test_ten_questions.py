@@ -15,8 +15,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from tests.dashboard.conftest import Dashboard
-from tests.dashboard.pictures import FOLDER, PICTURES, shoot_story
-from tests.dashboard.story_day import DAY, NOW, StoryTeam, play_story_day, summarize_day
+from tests.dashboard.pictures import FOLDER, PICTURES, shoot_story, summarize_day
+from tests.dashboard.story_day import DAY, NOW, StoryTeam, play_story_day
 from tests.house.tree import DOCS, ROOT
 from tests.interaction.live import ADMIN
 

@@ -133,17 +133,17 @@ function columnsFor(onOpen: (call: string) => void): Column<CallView>[] {
   const count = (value: number | null) => (value === null ? "–" : formatCount(value));
   const seconds = (value: number | null) => (value === null ? "–" : formatDuration(value));
   return [
-    { id: "at", header: "When", width: "5.2rem", narrowWidth: "5rem", cell: (call) => <Ago at={call.at} />, csvValue: (call) => call.at },
+    { id: "at", header: "When", width: "4.6rem", narrowWidth: "5rem", cell: (call) => <Ago at={call.at} />, csvValue: (call) => call.at },
     { id: "agent", header: "Agent", width: "2fr", cell: (call) => <CallOwner call={call} />, csvValue: (call) => call.reference },
     { id: "model", header: "Model", width: "2fr", cell: (call) => <Name text={call.model} />, csvValue: (call) => call.model, isWideOnly: true },
-    { id: "state", header: "State", width: "5.4rem", narrowWidth: "5.5rem", cell: (call) => <CallState call={call} />, csvValue: (call) => call.status },
-    { id: "input", header: "Tokens in", width: "5rem", cell: (call) => count(call.input_tokens), csvValue: (call) => call.input_tokens ?? "", isNumber: true, isWideOnly: true },
-    { id: "cached", header: "Cached", width: "3.8rem", cell: (call) => count(call.cached_tokens), csvValue: (call) => call.cached_tokens ?? "", isNumber: true, isWideOnly: true },
+    { id: "state", header: "State", width: "4.6rem", narrowWidth: "5.5rem", cell: (call) => <CallState call={call} />, csvValue: (call) => call.status },
+    { id: "input", header: "Tokens in", width: "4.4rem", cell: (call) => count(call.input_tokens), csvValue: (call) => call.input_tokens ?? "", isNumber: true, isWideOnly: true },
+    { id: "cached", header: "Cached", width: "3.6rem", cell: (call) => count(call.cached_tokens), csvValue: (call) => call.cached_tokens ?? "", isNumber: true, isWideOnly: true },
     { id: "output", header: "Out", width: "3.2rem", cell: (call) => count(call.output_tokens), csvValue: (call) => call.output_tokens ?? "", isNumber: true, isWideOnly: true },
-    { id: "cost", header: "Money", width: "4.5rem", cell: (call) => (call.cost_usd === null ? "–" : formatUsd(call.cost_usd)), csvValue: (call) => call.cost_usd ?? "", isNumber: true, isWideOnly: true },
-    { id: "held", header: "Held", width: "5.2rem", cell: (call) => seconds(call.held_seconds), csvValue: (call) => call.held_seconds, isNumber: true, isWideOnly: true },
+    { id: "cost", header: "Money", width: "4rem", cell: (call) => (call.cost_usd === null ? "–" : formatUsd(call.cost_usd)), csvValue: (call) => call.cost_usd ?? "", isNumber: true, isWideOnly: true },
+    { id: "held", header: "Held", width: "4.6rem", cell: (call) => seconds(call.held_seconds), csvValue: (call) => call.held_seconds, isNumber: true, isWideOnly: true },
     { id: "total", header: "Took", width: "5.6rem", cell: (call) => seconds(call.total_seconds), csvValue: (call) => call.total_seconds ?? "", isNumber: true, isWideOnly: true },
-    { id: "stop", header: "Stopped by", width: "4.2rem", cell: (call) => <Name text={call.stop_reason ?? ""} />, csvValue: (call) => call.stop_reason ?? "", isWideOnly: true },
+    { id: "stop", header: "Stopped by", width: "3.6rem", cell: (call) => <Name text={call.stop_reason ?? ""} />, csvValue: (call) => call.stop_reason ?? "", isWideOnly: true },
     {
       id: "show",
       header: "Details",

@@ -55,7 +55,7 @@ def _estimate_day(
 ) -> DaySavings:
     groups = [group for group in all_groups if group.keys[0] == day.isoformat()]
     hot = [group for group in groups if group.keys[1] == "hot"]
-    asleep = {group: max(0.0, group.held_seconds - _waited(waits, day, group)) for group in hot}
+    asleep = {group: max(0.0, group.held_seconds - _approval_seconds(waits, day, group)) for group in hot}
     sleeping_usd = sum(seconds / POLL_SECONDS * _mean_price(group) for group, seconds in asleep.items()) / _NANO
     dreaming_usd = sum(group.cost_nanousd for group in groups if group.keys[1] == "sleep") / _NANO
     return DaySavings(
@@ -68,7 +68,7 @@ def _estimate_day(
     )
 
 
-def _waited(waits: Mapping[tuple[date, str], timedelta], day: date, group: UsageGroup) -> float:
+def _approval_seconds(waits: Mapping[tuple[date, str], timedelta], day: date, group: UsageGroup) -> float:
     """Return the seconds for which calls waited for a person: such a call would have cost nothing without sleep."""
     return waits.get((day, group.keys[2]), timedelta()).total_seconds()
 

@@ -8,7 +8,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -140,7 +140,8 @@ _SLOT: Final = SLOT // _MICROSECOND
 _BEGIN: Final = type_coerce(
     case((agents.c.since < bindparam("since"), bindparam("since", type_=Instant)), else_=agents.c.since), BigInteger
 )
-_OPEN: Final = (
+_OPEN: Final[Select[Any]] = cast(
+    "Select[Any]",
     select(
         agents.c.asleep,
         (_BEGIN // _SLOT).label("slot"),
@@ -148,7 +149,7 @@ _OPEN: Final = (
         func.sum(_BEGIN % _SLOT).label("into"),  # the sum of whole times of 5,300 agents is no 64-bit number
     )
     .where(agents.c.deleted_at.is_(None), agents.c.since < bindparam("until"))
-    .group_by(agents.c.asleep, text("slot"))
+    .group_by(agents.c.asleep, text("slot")),
 )
 
 
@@ -329,8 +330,9 @@ class _Sums:
         quarter: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for (session, name), level in levels.items():
             quarter[session][name] += level
-        for session, figures in self._sums.get(slot, {}).items():
-            quarter[session].update(figures)
+        if slot in self._sums:
+            for session, figures in self._sums[slot].items():
+                quarter[session].update(figures)
         at = EPOCH + slot * SLOT
         return [SpanSum(session=session, at=at, **quarter[session]) for session in sorted(quarter)]
 
