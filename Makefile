@@ -241,7 +241,7 @@ release: $(VENV)/dev.stamp $(RELEASE)/.stamp client dashboard $(RELEASED_IMAGE) 
 docs: $(VENV)/dev.stamp ## Build the documentation site into build/docs; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-pictures: $(VENV)/dev.stamp $(VENV)/local.stamp dashboard browser ## Pictures of the dashboard for the docs, of the demo's data
+pictures: $(VENV)/dev.stamp dashboard browser ## Pictures of the dashboard for README and docs, of a story day, and what it saves
 	$(BIN)/python -m tests.dashboard.pictures
 
 bench: $(VENV)/dev.stamp ## Cost of the proxy and of holds; prints tables and writes JSON

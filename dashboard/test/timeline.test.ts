@@ -59,9 +59,17 @@ test("lanes are ordered by cost or by time asleep", () => {
 
 test("the scale has hours of a day, and days of a week", () => {
   assert.equal(windowOf("day", now).since, DAY);
-  assert.equal(ticksOf(windowOf("day", now)).length, 9);
-  assert.equal(ticksOf(windowOf("7 days", now)).length, 7);
-  assert.equal(ticksOf(windowOf("6 h", now)).length, 7);
+  const labels = (range: "day" | "7 days" | "6 h", width: number) => ticksOf(windowOf(range, now), width).map(({ label }) => label);
+  assert.deepEqual(labels("day", 400), ["00:00", "03:00", "06:00", "09:00", "12:00", "15:00", "18:00", "21:00", "24:00"]);
+  assert.deepEqual(labels("day", 200), ["00:00", "06:00", "12:00", "18:00", "24:00"]);
+  assert.equal(labels("7 days", 800).length, 7);
+  assert.equal(labels("6 h", 400).length, 7);
+  for (const range of ["day", "7 days", "6 h"] as const) {
+    for (let width = 120; width < 2560; width += 7) {
+      const places = ticksOf(windowOf(range, now), width).map(({ x }) => x);
+      assert.ok(places.every((x, index) => index === 0 || x - places[index - 1]! >= 40), `${range} at ${width} pixels: ${places}`);
+    }
+  }
 });
 
 test("a figure has the mean of the days before, and today's quarters", () => {

@@ -18,7 +18,7 @@ _FILES: Final = {
 """Files of the site, by their paths in the repository."""
 _BOOST: Final = {"get-started.md": 4, "how-to": 4, "concepts": 3, "operations": 2, "spec": 0.2, "changelog.md": 0.2}
 """Weight of a page in the search, by its folder: readers look for guides, developers of Circadia for promises."""
-_LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
+_LINK: Final = re.compile(r"""(?:(?<=\]\()|(?<= src=")|(?<= srcset="))(?![a-z]+:|#)([^)#\s"]+)""")
 _FENCE: Final = re.compile(r"^(\s*```\w+) .+$", re.MULTILINE)
 """Begin of a block of code, with words for the tests behind its language."""
 

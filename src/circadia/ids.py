@@ -52,6 +52,16 @@ class RandomIds:
         return f"{prefix}_{self._milliseconds():012x}{self._bits(64):016x}"
 
 
+def call_of_hold(hold: HoldId) -> CallId:
+    """Return the id of the model call that a held call becomes, so that the one leads to the other."""
+    return CallId(f"call{hold.removeprefix('hold')}")
+
+
+def hold_of_call(call: CallId) -> HoldId:
+    """Return the id of the hold of a call that has its id before it is held."""
+    return HoldId(f"hold{call.removeprefix('call')}")
+
+
 TOKEN_PREFIX: Final = "circadia-"
 """Prefix of each token that Circadia makes."""
 

@@ -1,12 +1,14 @@
 """Usage over REST."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from circadia.ids import AgentId, CallId
+from circadia.ids import AgentId, ApprovalId, BankId, CallId
+from circadia.records.approval import Approval, ApprovalRule, ApprovalStatus
 from circadia.records.call import Call, CallStatus
+from circadia.records.sleep_call import Benefit
 from tests.api.service import Service
 
 
@@ -130,3 +132,44 @@ async def test_calls_of_the_sleep_tier_are_told_with_the_bank_that_they_were_mad
         await tx.calls.add([replace(call(4, ""), session="", agent="support", tier="sleep")])
     keys = [each["key"] for each in (await ledger.ok("GET", "/usage?group_by=agent"))["usage"]]
     assert keys == ["(sleep tier) support", "ann"]
+
+
+@pytest.mark.spec("UI-16")
+async def test_what_sleeping_saved_is_the_price_of_the_calls_of_an_agent_that_polls(service: Service) -> None:
+    ann = (await service.ok("POST", "/sessions/default/agents", {"name": "ann"}))["id"]
+    held = replace(call(1, ann, cost=2_000_000_000), held_seconds=3_000.0)  # $2, for 10 times 5 minutes
+    other = replace(call(2, ann, cost=1_000_000_000), held_seconds=0.0)  # so the mean is $1.50
+    unpriced = replace(call(3, ann, cost=None), held_seconds=0.0)
+    dear = replace(call(4, ann, cost=9_000_000_000), model="gpt-5", held_seconds=0.0)  # it was never held
+    unknown = replace(call(5, ann, cost=None), model="own", held_seconds=9_000.0)
+    dream = replace(call(6, ann, cost=5_000_000_000), tier="sleep", session="", agent="bank", held_seconds=0.0)
+    served = replace(call(7, ann, cost=0), tier="ready", held_seconds=600.0)
+    bank = (await service.ok("POST", "/banks", {"name": "bank"}))["id"]
+    gain = Benefit(
+        bank_id=BankId(bank), operation="answers", day=date(2026, 1, 1), uses=1, saved_tokens=10, saved_seconds=1.0,
+        saved_nanousd=500_000_000, unpriced_tokens=0,
+    )  # fmt: skip
+    before = replace(call(8, ann, cost=1_000_000_000), at=datetime(2025, 12, 31, 12, tzinfo=UTC), held_seconds=600.0)
+    at = held.at
+    approval = Approval(
+        id=ApprovalId("apr_1"), agent_id=AgentId(ann), session="default", agent="ann", door="model", target="openai",
+        what="POST /v1/chat/completions", rule=ApprovalRule.MODEL, model="gpt-4o-mini", digest="d", preview="",
+        valid_seconds=9e4, status=ApprovalStatus.USED, requested_at=at - timedelta(seconds=600), expires_at=at,
+        decided_by="operator", decided_at=at - timedelta(seconds=300), closed_at=at,
+    )  # fmt: skip
+    held = replace(held, held_seconds=3_300.0)
+    async with service.parts.store.begin_write() as tx:
+        await tx.approvals.add(approval)
+        await tx.calls.add([held, other, unpriced, dear, unknown, dream, served, before])
+        await tx.benefits.add([gain])
+    report = await service.ok("GET", "/usage/savings?days=1")
+    yesterday, today = report["days"]
+    assert today == {
+        "day": "2026-01-01", "held_seconds": 12_000.0, "sleeping_usd": 15.0, "memory_usd": 0.5, "dreaming_usd": 5.0,
+        "saved_usd": 10.5,
+    }  # fmt: skip
+    assert (yesterday["day"], yesterday["saved_usd"]) == ("2025-12-31", 2.0)
+    assert (report["poll_seconds"], report["mean_usd"], report["month_usd"]) == (300, 2.0, 315.0)
+    alone = await service.ok("GET", "/usage/savings?days=0")
+    assert (alone["days"], alone["mean_usd"]) == ([today], None)
+    assert [day["saved_usd"] for day in (await service.ok("GET", "/usage/savings"))["days"]] == [0.0] * 12 + [2.0, 10.5]

@@ -34,6 +34,7 @@ READING = (
     ("events",),
     ("events", "--after", "0"),
     ("usage",),
+    ("savings",),
     ("top", "--once"),
     ("config", "check"),
     ("config", "show"),

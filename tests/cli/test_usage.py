@@ -1,5 +1,6 @@
 """`circadia usage`."""
 
+import re
 from typing import Any
 
 import aiohttp
@@ -69,3 +70,14 @@ async def test_unknown_names_are_errors_of_each_list(operator: CircadiaProcess) 
         refused(await run(*words, "--session", "nowhere"), 4, "no session 'nowhere'")
     for words in (("holds",), ("usage",), ("events",)):
         refused(await run(*words, "--agent", "nobody"), 4, "no session has an agent 'nobody'")
+
+
+@pytest.mark.spec("UI-16")
+async def test_savings_are_listed_by_day_with_their_mean_and_a_month(operator: CircadiaProcess) -> None:
+    listed = await run("savings", "--days", "1")
+    columns = re.split(r" {2,}", listed.out.splitlines()[0].strip())
+    assert columns == ["day", "calls held for", "by sleeping", "by memory", "dreaming cost", "saved"]
+    assert len(listed.out.splitlines()) == 3
+    report = await operator.call("GET", "/usage/savings?days=1")
+    assert f"30 days such as today, so far: ${report['month_usd']:,.2f}" in listed.err
+    assert "mean of the days before today: $0.00" in listed.err

@@ -91,10 +91,12 @@ def figures(sums: Sequence[SpanSum]) -> list[tuple[str, float, float, float]]:
 
 
 async def sums(
-    store: Store, begin: float, end: float, *, session: str | None = None, fleet: bool = False
+    store: Store, begin: float, end: float, *, session: str | None = None, fleet: bool = False, limit: int = 5_000
 ) -> list[SpanSum]:
     async with store.begin_read() as tx:
-        found = await tx.spans.find_sums(minute(begin), minute(end), minute(60), session=session, by_session=not fleet)
+        found = await tx.spans.find_sums(
+            minute(begin), minute(end), minute(60), session=session, by_session=not fleet, limit=limit
+        )
         return list(found)
 
 
@@ -114,6 +116,17 @@ async def test_sums_are_the_same_before_and_after_the_leader_has_added_them_up(s
     assert figures(await sums(store, 0, 45, fleet=True)) == [("", 0, 16, 1), ("", 15, 5, 15), ("", 30, 0, 15)]
     assert figures(await sums(store, 0, 45, session="lab")) == [row for row in expected if row[0] == "lab"]
     assert figures(await sums(store, -75, -45)) == [("default", -60, 15, 0)]  # the time before is not kept
+
+
+async def test_a_page_of_sums_ends_with_a_whole_quarter(store: Store) -> None:
+    await stored(store, session(), session("lab"), replace(BOB, since=minute(-700)))
+    await add(store, span(ANN, 0, 45), span(EVE, 0, 45))
+    expected = [("default", 0, 15, 15), ("lab", 0, 15, 0), ("default", 15, 15, 15), ("lab", 15, 15, 0)]
+    for _ in range(2):  # before and after the leader has added them up
+        assert figures(await sums(store, 0, 60, limit=3)) == expected
+        assert figures(await sums(store, 0, 60, limit=1)) == expected[:2]
+        assert len(await sums(store, 0, 60)) == 7
+        await sum_up(store)
 
 
 async def test_what_agents_do_now_is_in_the_sums_of_the_time_since_it_began(store: Store) -> None:
@@ -146,5 +159,7 @@ async def test_the_present_states_of_agents_are_summed_whatever_their_number(sto
     agents = [replace(agent(f"a{number}"), since=late) for number in range(50)]
     await stored(store, session(), *agents)
     async with store.begin_read() as tx:
-        (found,) = await tx.spans.find_sums(late, late + timedelta(minutes=15), late + timedelta(minutes=1))
+        (found,) = await tx.spans.find_sums(
+            late, late + timedelta(minutes=15), late + timedelta(minutes=1), limit=5_000
+        )
     assert (found.session, found.awake) == ("default", 50 * 60_000_000)

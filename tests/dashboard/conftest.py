@@ -102,11 +102,13 @@ class Dashboard:
         scheme: str = "light",
         ignore_errors: re.Pattern[str] | None = None,
         clock: datetime | None = None,
+        is_frozen: bool = False,
         **options: Any,
     ) -> AsyncGenerator[Page]:
         """Open a page of the dashboard in a fresh profile, signed in with the token.
 
-        The page's clock begins at `clock`, from where a test can move it; by default it is the machine's.
+        The page's clock begins at `clock`, from where a test can move it, or stands there if it `is_frozen`; by default
+        it is the machine's.
 
         At the end the page must have had no error in its console but those ignored, and no request to another server.
         """
@@ -119,7 +121,7 @@ class Dashboard:
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("request", lambda request: self._note_foreign(errors, request))
             if clock is not None:
-                await page.clock.install(time=clock)
+                await (page.clock.set_fixed_time(clock) if is_frozen else page.clock.install(time=clock))
             if token is not None:
                 answer = await context.request.post("/ui/session", data={"token": token})
                 assert answer.ok, await answer.text()
@@ -127,7 +129,8 @@ class Dashboard:
             yield page
         finally:
             await context.close()
-        assert not [error for error in errors if ignore_errors is None or not ignore_errors.search(error)]
+        errors = [error for error in errors if ignore_errors is None or not ignore_errors.search(error)]
+        assert not errors, errors
 
     def _note_foreign(self, errors: list[str], request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):

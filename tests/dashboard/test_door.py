@@ -1,17 +1,12 @@
 """The door `/ui`: how the dashboard is opened, served, and missing."""
 
-import struct
-from pathlib import Path
-
 import aiohttp
 import pytest
 from yarl import URL
 
 from tests.cli.terminal import run
 from tests.dashboard.conftest import BUILT, Site
-from tests.dashboard.pictures import FOLDER, PICTURES, shoot
 from tests.fixtures.server_process import ADMIN_TOKEN
-from tests.house.tree import DOCS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -52,15 +47,3 @@ async def test_pages_are_served_afresh_files_for_ever_and_all_under_a_strict_pol
         assert (await fetch("/assets/index-gone.js"))[0] == 404
         assert (await fetch("/agents", "POST"))[0] == 405
         assert (await fetch(""))[1].headers["location"] == "/ui/"
-
-
-@pytest.mark.spec("UI-14")
-async def test_the_pictures_of_the_docs_are_taken_by_a_command_and_shown(site: Site, tmp_path: Path) -> None:
-    link = await site.call("POST", "/me/links")
-    await shoot(site.browser, site.server.url + link["path"], tmp_path)
-    page = (DOCS / "operations" / "dashboard.md").read_text("utf-8")
-    for name, _, _, width in PICTURES:
-        file = f"dashboard-{name}.png"
-        assert struct.unpack(">I", (tmp_path / file).read_bytes()[16:20]) == (width,)
-        assert (FOLDER / file).exists()
-        assert f"pictures/{file}" in page

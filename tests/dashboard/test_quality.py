@@ -124,16 +124,34 @@ async def check_looks(page: Page, looks: Looks) -> None:
         pytest.param({"light": NARROW, "dark": WIDE}, id="light-narrow-dark-wide", marks=pytest.mark.slow),
     ],
 )
-async def test_every_page_is_accessible_and_fits_with_hostile_names(furnished: Site, looks: Looks) -> None:
+async def test_every_page_is_accessible_fits_with_hostile_names_and_works_by_the_tab_key(
+    furnished: Site, looks: Looks
+) -> None:
     async with furnished.open("/") as page:
         for address in addresses():
+            await page.set_viewport_size(looks["light"])
             await page.goto(f"/ui{address}")
             await settle(page)
+            if looks["light"] == WIDE:
+                await check_tab_key(page, address)
             await check_looks(page, looks)
             for tab in [] if address in OPENED else await page.get_by_role("tab").all():
                 await tab.click()
                 await check_looks(page, looks)
         assert await page.locator("img").count() == 0
+
+
+async def check_tab_key(page: Page, address: str) -> None:
+    """Check that the Tab key reaches all that a pointer can act on, and leaves it again."""
+    await page.evaluate("document.activeElement.blur()")
+    seen = 0
+    while await page.evaluate(_NOTE_FOCUS):
+        await page.keyboard.press("Tab")
+        seen += 1
+        assert seen < 400, f"{address} does not let the focus go"
+    missed: list[str] = await page.evaluate(_FIND_MISSED)
+    assert not missed, (address, seen, missed)
+    assert seen > 2, address
 
 
 async def test_every_page_of_an_empty_server_says_what_to_do_next(site: Site) -> None:
@@ -145,22 +163,6 @@ async def test_every_page_of_an_empty_server_says_what_to_do_next(site: Site) ->
         await page.goto("/ui/dreams")
         await expect(page.get_by_text("names no memory folder")).to_be_visible()
         await expect(page.get_by_text("There was no dream yet")).to_be_visible()
-
-
-async def test_the_tab_key_reaches_all_that_a_pointer_can_act_on_and_leaves_it_again(furnished: Site) -> None:
-    async with furnished.open("/", viewport=WIDE) as page:
-        for address in addresses():
-            await page.goto(f"/ui{address}")
-            await settle(page)
-            await page.evaluate("document.activeElement.blur()")
-            seen = 0
-            while await page.evaluate(_NOTE_FOCUS):
-                await page.keyboard.press("Tab")
-                seen += 1
-                assert seen < 400, f"{address} does not let the focus go"
-            missed: list[str] = await page.evaluate(_FIND_MISSED)
-            assert not missed, (address, seen, missed)
-            assert seen > 2, address
 
 
 async def test_the_sign_in_is_accessible_and_works_by_keyboard_as_does_putting_an_agent_to_sleep(site: Site) -> None:

@@ -1,5 +1,6 @@
 """The overview's band of needs, its figures and its timeline; the page Timeline; the day of an agent."""
 
+import itertools
 import re
 
 import pytest
@@ -11,6 +12,9 @@ from tests.dashboard.staged_pass import propose_changes
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-16")]
 
 PHONE: ViewportSize = {"width": 390, "height": 800}
+WIDTHS = (390, 480, 700, 769, 900, 1200, 1600, 2560)
+_LABELS = """() => [...document.querySelectorAll(".scale text")].map((each) => each.getBoundingClientRect())
+  .map(({ left, right }) => [left, right])"""
 
 
 async def check_width(page: Page) -> None:
@@ -43,7 +47,9 @@ async def test_figures_stand_beside_the_mean_of_13_days_and_savings_name_their_r
         await expect(now.get_by_role("group", name="Asleep", exact=True)).to_contain_text("of the agent hours of today")
         await expect(now.get_by_role("group", name="Spent today")).to_contain_text("13-day mean $0")
         saved = now.get_by_role("group", name="Saved today, estimate")
-        await expect(saved).to_contain_text("at list prices, minus $0 for dreaming")
+        await expect(saved).to_contain_text("sleeping $0, memory $0, dreaming $0; 13-day mean $0")
+        rule = page.get_by_role("group", name="Waiting while asleep")
+        await expect(rule).to_contain_text("an agent that asks every 5 minutes would have paid $0")
         await expect(page.get_by_role("region", name="Money")).to_contain_text("Money, 14 days")
         await expect(page.get_by_role("region", name="Who spends")).to_be_visible()
         await expect(page.get_by_role("heading", name="Wakes in circles")).to_be_visible()
@@ -110,3 +116,21 @@ async def test_overview_and_timeline_fit_on_a_phone_in_both_schemes(site: Site) 
                 await expect(page.get_by_role("region", name="Timeline")).to_be_visible()
                 await check_width(page)
                 await check_accessibility(page)
+
+
+async def test_the_hours_of_a_scale_do_not_touch_each_other_at_any_width(site: Site) -> None:
+    await site.add_agent("scaled")
+    async with site.open("/timeline") as page:
+        for path in ("/timeline", "/agents/scaled"):
+            for time, labels in (("day", "24:00"), ("6 h", ":00"), ("7 days", "-")):
+                await page.goto(f"/ui{path}?time={time}")
+                await expect(page.locator(".scale text").last).to_contain_text(labels)
+                for width in WIDTHS:
+                    await page.set_viewport_size({"width": width, "height": 800})
+                    await expect(page.locator(".scale").first).to_be_visible()
+                    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+                    places: list[list[float]] = await page.evaluate(_LABELS)
+                    assert len(places) >= 3, (path, time, width, places)
+                    gaps = [right[0] - left[1] for left, right in itertools.pairwise(places)]
+                    assert min(gaps) >= 4, (path, time, width, gaps)
+                    await check_width(page)

@@ -39,6 +39,7 @@ class Live:
     upstream: MockUpstream
     server: Server
     http: aiohttp.ClientSession
+    listener: Listener
 
     async def rest(self, method: str, path: str, body: object = None, *, token: str = ADMIN) -> tuple[int, Any]:
         """Return status and parsed body of a REST call.
@@ -180,7 +181,7 @@ async def live(
                 slow: list[str] = []
                 watch = LoopWatch(asyncio.get_running_loop(), partial(_keep_slow, slow))
                 try:
-                    yield Live(listener.url, mock, server, http)
+                    yield Live(listener.url, mock, server, http, listener)
                 finally:
                     listener.stop()
                     await serving

@@ -81,9 +81,25 @@ async def test_a_held_call_is_shown_as_the_others_are_until_it_goes_on(tmp_path:
         assert (await at.rest("GET", "/calls?status=held&model=x"))[0] == 422
         await at.sleeping(False)
         await going
-        assert (await at.rest("GET", f"/calls/{hold['id']}"))[0] == 404
         (call,) = await list_calls(at)
         assert call["held_seconds"] > 0
+        later = await show(at, hold["id"])
+        assert (later["id"], later["status"]) == (call["id"], "done"), "the hold leads to the call that it became"
+        assert (await at.rest("GET", "/calls/hold_of_nobody"))[0] == 404
+
+
+async def test_each_held_call_leads_to_its_own_call_under_a_budget_too(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(max_calls_per_day=100)
+        await at.sleeping(True)
+        bodies = [{**CHAT, "user": f"user-{number}", "max_tokens": 5 + number} for number in range(4)]
+        going = [asyncio.create_task(at.called(token, body)) for body in bodies]
+        holds = {hold["id"] for hold in await at.held(4)}
+        await at.sleeping(False)
+        await asyncio.gather(*going)
+        calls = {call["id"] for call in await list_calls(at)}
+        assert {(await show(at, hold))["id"] for hold in holds} == calls
+        assert len(calls) == 4
 
 
 async def test_a_call_names_the_memory_that_it_has_shown_by_id(tmp_path: Path) -> None:

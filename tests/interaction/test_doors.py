@@ -177,6 +177,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/timeline.csv": (OPERATOR, None),
     "GET /api/v1/timeline/sums": (OPERATOR, None),
     "GET /api/v1/usage": (OPERATOR, None),
+    "GET /api/v1/usage/savings": (OPERATOR, None),
     "GET /api/v1/calls": (OPERATOR, None),
     "GET /api/v1/calls/{call}": ((404, 403, 403, 403, 401), None),
     "GET /api/v1/search": (OPERATOR, None),

@@ -28,6 +28,7 @@ const TEXTS = {
 export default function CallsPage() {
   const [params, setParts] = useView();
   const filter = Object.fromEntries(CALL_FILTERS.map((name) => [name, params.get(name)]).filter(([, value]) => value)) as CallFilter;
+  if (filter.status === "held") delete filter.order;
   const isFiltered = Object.keys(filter).length > 0;
   const call = params.get("call");
   return (
@@ -54,6 +55,7 @@ export default function CallsPage() {
 function Filters({ isHeld }: { isHeld: boolean }) {
   const [status, setStatus] = useViewPart("status");
   const [tier, setTier] = useViewPart("tier");
+  const [order, setOrder] = useViewPart("order");
   return (
     <Group align="flex-end" gap="xs">
       <Select
@@ -82,6 +84,16 @@ function Filters({ isHeld }: { isHeld: boolean }) {
         .map((name) => (
           <TextFilter key={name} name={name} label={TEXTS[name]} />
         ))}
+      {!isHeld && (
+        <Select
+          label="Order"
+          data={[{ value: "", label: "newest" }, { value: "cost", label: "dearest" }]}
+          value={order}
+          onChange={setOrder}
+          allowDeselect={false}
+          w="7.5rem"
+        />
+      )}
       {!isHeld && <TextFilter name="since" label="Since" />}
       {!isHeld && <TextFilter name="until" label="Until" />}
     </Group>
@@ -100,7 +112,7 @@ function CallList({ filter, isFiltered, onOpen }: { filter: CallFilter; isFilter
       {({ rows }) => (
         <>
           <VirtualTable label="Calls" rows={rows} rowKey={(call) => call.id} columns={columnsFor(onOpen)} empty={<NoCall isFiltered={isFiltered} isLooking={looksOn || isFetchingNextPage} />} />
-          <OlderRows query={calls} count={formatNumberOf(rows.length, "call")} />
+          <OlderRows query={calls} count={formatNumberOf(rows.length, "call")} {...(filter.order === "cost" && { more: "Look at 5,000 older ones" })} />
         </>
       )}
     </QueryView>
@@ -121,21 +133,21 @@ function columnsFor(onOpen: (call: string) => void): Column<CallView>[] {
   const count = (value: number | null) => (value === null ? "–" : formatCount(value));
   const seconds = (value: number | null) => (value === null ? "–" : formatDuration(value));
   return [
-    { id: "at", header: "When", width: "6rem", narrowWidth: "5rem", cell: (call) => <Ago at={call.at} />, csvValue: (call) => call.at },
+    { id: "at", header: "When", width: "4.6rem", narrowWidth: "5rem", cell: (call) => <Ago at={call.at} />, csvValue: (call) => call.at },
     { id: "agent", header: "Agent", width: "2fr", cell: (call) => <CallOwner call={call} />, csvValue: (call) => call.reference },
     { id: "model", header: "Model", width: "2fr", cell: (call) => <Name text={call.model} />, csvValue: (call) => call.model, isWideOnly: true },
-    { id: "state", header: "State", width: "7rem", narrowWidth: "5.5rem", cell: (call) => <CallState call={call} />, csvValue: (call) => call.status },
-    { id: "input", header: "Tokens in", width: "5.5rem", cell: (call) => count(call.input_tokens), csvValue: (call) => call.input_tokens ?? "", isNumber: true, isWideOnly: true },
-    { id: "cached", header: "Cached", width: "5rem", cell: (call) => count(call.cached_tokens), csvValue: (call) => call.cached_tokens ?? "", isNumber: true, isWideOnly: true },
-    { id: "output", header: "Out", width: "4.5rem", cell: (call) => count(call.output_tokens), csvValue: (call) => call.output_tokens ?? "", isNumber: true, isWideOnly: true },
-    { id: "cost", header: "Money", width: "5.5rem", cell: (call) => (call.cost_usd === null ? "–" : formatUsd(call.cost_usd)), csvValue: (call) => call.cost_usd ?? "", isNumber: true, isWideOnly: true },
-    { id: "held", header: "Held", width: "5.5rem", cell: (call) => seconds(call.held_seconds), csvValue: (call) => call.held_seconds, isNumber: true, isWideOnly: true },
-    { id: "total", header: "Took", width: "5.5rem", cell: (call) => seconds(call.total_seconds), csvValue: (call) => call.total_seconds ?? "", isNumber: true, isWideOnly: true },
-    { id: "stop", header: "Stopped by", width: "1fr", cell: (call) => <Name text={call.stop_reason ?? ""} />, csvValue: (call) => call.stop_reason ?? "", isWideOnly: true },
+    { id: "state", header: "State", width: "4.6rem", narrowWidth: "5.5rem", cell: (call) => <CallState call={call} />, csvValue: (call) => call.status },
+    { id: "input", header: "Tokens in", width: "4.4rem", cell: (call) => count(call.input_tokens), csvValue: (call) => call.input_tokens ?? "", isNumber: true, isWideOnly: true },
+    { id: "cached", header: "Cached", width: "3.6rem", cell: (call) => count(call.cached_tokens), csvValue: (call) => call.cached_tokens ?? "", isNumber: true, isWideOnly: true },
+    { id: "output", header: "Out", width: "3.2rem", cell: (call) => count(call.output_tokens), csvValue: (call) => call.output_tokens ?? "", isNumber: true, isWideOnly: true },
+    { id: "cost", header: "Money", width: "4rem", cell: (call) => (call.cost_usd === null ? "–" : formatUsd(call.cost_usd)), csvValue: (call) => call.cost_usd ?? "", isNumber: true, isWideOnly: true },
+    { id: "held", header: "Held", width: "4.6rem", cell: (call) => seconds(call.held_seconds), csvValue: (call) => call.held_seconds, isNumber: true, isWideOnly: true },
+    { id: "total", header: "Took", width: "5.6rem", cell: (call) => seconds(call.total_seconds), csvValue: (call) => call.total_seconds ?? "", isNumber: true, isWideOnly: true },
+    { id: "stop", header: "Stopped by", width: "3.6rem", cell: (call) => <Name text={call.stop_reason ?? ""} />, csvValue: (call) => call.stop_reason ?? "", isWideOnly: true },
     {
       id: "show",
       header: "Details",
-      width: "4rem",
+      width: "3.8rem",
       cell: (call) => (
         <Button size="compact-xs" variant="default" onClick={() => onOpen(call.id)} aria-label={`Show the call ${call.id}`}>
           Show

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 
 import { startOfDay } from "../server/clock";
 import { formatCount, formatDuration, formatUsd } from "../server/format";
-import { holdsQuery, timelineSumsQuery, usageQuery } from "../server/queries";
+import { holdsQuery, savingsQuery, timelineSumsQuery, usageQuery } from "../server/queries";
 import { splitToday } from "../server/timeline";
 import { lastDays } from "../server/usage-by-day";
 import { AgentLink } from "./name";
@@ -26,7 +26,7 @@ export function Figures({ overview }: { overview: OverviewView }) {
         <Held overview={overview} sums={sums} />
         <InPulse overview={overview} sums={sums} />
         <Spent />
-        <Saved overview={overview} />
+        <Saved />
       </SimpleGrid>
     </section>
   );
@@ -131,15 +131,20 @@ function Spent() {
   );
 }
 
-function Saved({ overview: { usage_today: lines, saved_usd_today: saved } }: { overview: OverviewView }) {
-  const spent = lines.find(({ key }) => key === "sleep")?.cost_usd ?? 0;
+function Saved() {
+  const savings = useQuery(savingsQuery(COMPARED_DAYS)).data;
+  const today = savings?.days.at(-1);
+  if (savings === undefined || today === undefined) return <Stat label="Saved today, estimate">…</Stat>;
+  const mean = savings.mean_usd ?? 0;
   return (
     <Stat
       label="Saved today, estimate"
-      href="/passes"
-      note={`${formatUsd(saved)} of input that memory and ready answers spared, at list prices, minus ${formatUsd(spent)} for dreaming`}
+      href="/usage?tab=savings"
+      tone="good"
+      note={`sleeping ${formatUsd(today.sleeping_usd)}, memory ${formatUsd(today.memory_usd)}, dreaming ${formatUsd(-today.dreaming_usd)}; ${COMPARED_DAYS}-day mean ${formatUsd(mean)}`}
     >
-      {formatUsd(saved - spent)}
+      {formatUsd(today.saved_usd)}
+      <Sparkline label="Saved in 14 days" values={savings.days.map(({ saved_usd }) => saved_usd)} mean={mean} colour="var(--tone-good)" />
     </Stat>
   );
 }

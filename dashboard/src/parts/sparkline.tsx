@@ -13,9 +13,9 @@ interface SparklineProps {
 /** A small line without a scale: how a figure came to where it is. */
 export function Sparkline({ label, values, colour, mean }: SparklineProps) {
   if (values.length < 2) return null;
-  const most = Math.max(...values, mean ?? 0);
+  const most = Math.max(0, ...values, mean ?? 0);
   const x = (index: number) => (index / (values.length - 1)) * WIDTH;
-  const y = (value: number) => HEIGHT - 2 - (most === 0 ? 0 : (value / most) * (HEIGHT - 4));
+  const y = (value: number) => HEIGHT - 2 - (most === 0 ? 0 : (Math.max(0, value) / most) * (HEIGHT - 4));
   const points = values.map((value, index) => `${x(index).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
   return (
     <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label} className="sparkline">

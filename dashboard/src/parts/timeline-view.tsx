@@ -2,20 +2,21 @@ import type { TimelineLane } from "@circadia/client";
 import { Group, SegmentedControl, Text, Title } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useMemo, useState } from "react";
+import { type CSSProperties, type ReactNode, useMemo } from "react";
 
 import { formatNumberOf } from "../server/format";
 import { timelineQuery, usageQuery } from "../server/queries";
 import { type Lane, orderLanes, type Order, type Range, sumLane, ticksOf, type Window, windowOf } from "../server/timeline";
+import { useViewPart } from "../server/view";
 import { LaneBar } from "./lane";
 import { AgentLink, Name } from "./name";
 import { QueryView } from "./query-view";
 import { Lasting, useCoarseNow } from "./time";
 
-export const RANGES: Range[] = ["6 h", "day", "7 days"];
+export const RANGES: Range[] = ["6 h", "day", "yesterday", "7 days"];
 const ORDERS: Order[] = ["by session", "by cost", "longest asleep"];
-const DAYS: Record<Range, number> = { "6 h": 0, day: 0, "7 days": 7 };
-const TITLES: Record<Range, string> = { "6 h": "Sleep in the last 6 hours", day: "Sleep today", "7 days": "Sleep in the last 7 days" };
+const DAYS: Record<Range, number> = { "6 h": 0, day: 0, yesterday: 1, "7 days": 7 };
+const TITLES: Record<Range, string> = { "6 h": "Sleep in the last 6 hours", day: "Sleep today", yesterday: "Sleep yesterday", "7 days": "Sleep in the last 7 days" };
 
 interface TimelineViewProps {
   /** Most agents that are shown; others are behind a link. */
@@ -28,8 +29,10 @@ interface TimelineViewProps {
 
 /** When agents slept, were awake, had calls held and ran. */
 export function TimelineView({ most, pages, more }: TimelineViewProps) {
-  const [range, setRange] = useState<Range>("day");
-  const [order, setOrder] = useState<Order>("by session");
+  const [shownRange, setRange] = useViewPart("time", "day");
+  const [shownOrder, setOrder] = useViewPart("order", "by session");
+  const range = RANGES.find((each) => each === shownRange) ?? "day";
+  const order = ORDERS.find((each) => each === shownOrder) ?? "by session";
   const timeline = useQuery(timelineQuery(range, {}, pages));
   const usage = useQuery({ ...usageQuery(["agent"], DAYS[range]), enabled: order === "by cost" });
   const now = useCoarseNow();
@@ -49,8 +52,8 @@ export function TimelineView({ most, pages, more }: TimelineViewProps) {
         </Title>
         <Legend />
         <Group gap="xs">
-          <SegmentedControl aria-label="Time" size="xs" value={range} onChange={(value) => setRange(value as Range)} data={RANGES} />
-          <SegmentedControl aria-label="Order" size="xs" value={order} onChange={(value) => setOrder(value as Order)} data={ORDERS} />
+          <SegmentedControl aria-label="Time" size="xs" value={range} onChange={setRange} data={RANGES} />
+          <SegmentedControl aria-label="Order" size="xs" value={order} onChange={setOrder} data={ORDERS} />
         </Group>
       </Group>
       <QueryView query={timeline} height={300}>
@@ -77,8 +80,9 @@ interface LanesProps {
 function Lanes({ lanes, all, window, now, bySession }: LanesProps) {
   const { ref, width } = useElementSize();
   let session: string | undefined;
+  const longest = Math.max(0, ...lanes.map(({ lane }) => lane.reference.length));
   return (
-    <div className="lanes">
+    <div className="lanes" style={{ "--lane-name": `${longest + 1}ch` } as CSSProperties}>
       <div className="lane lane-scale">
         <span />
         <div ref={ref}>
@@ -134,26 +138,34 @@ function LaneState({ lane, held }: { lane: TimelineLane; held: number }) {
         </span>
       </Text>
       <Text size="xs" c="dimmed" component="span" className="wide-only" style={{ minWidth: 0 }}>
-        <Name text={`by ${lane.by}`} />
+        <Name text={describeChange(lane)} />
       </Text>
     </>
   );
 }
 
+/** Who or what changed the state last. */
+function describeChange({ by, spans }: TimelineLane): string {
+  const present = spans.findLast(({ kind, ended_at }) => ended_at === null && (kind === "asleep" || kind === "awake"));
+  return present?.reason === "event" || by.includes(" by ") ? by.replaceAll("_", " ") : `by ${by}`;
+}
+
 export function Scale({ window, now, width }: { window: Window; now: number; width: number }) {
-  const x = (at: number) => ((at - window.since) / (window.until - window.since)) * width;
-  const isDays = window.until - window.since > 48 * 3_600_000;
-  const label = (at: number) => (isDays ? new Date(at).toISOString().slice(5, 10) : new Date(at).toISOString().slice(11, 16));
-  const room = isDays ? 44 : 40;
-  const ticks = ticksOf(window).filter((at, _, all) => width / all.length >= room || new Date(at).getUTCHours() % 6 === 0);
+  const x = ((now - window.since) / (window.until - window.since)) * width;
   return (
-    <svg width={width} height={18} aria-hidden="true" style={{ display: "block", overflow: "visible" }}>
-      {ticks.map((at) => (
-        <text key={at} x={Math.min(x(at), width)} y={12} fontSize="11" textAnchor={x(at) > width - 16 ? "end" : x(at) < 16 ? "start" : "middle"} fill="var(--mantine-color-dimmed)">
-          {at === window.until && !isDays ? "24:00" : label(at)}
+    <svg width={width} height={22} aria-hidden="true" className="scale">
+      <defs>
+        <pattern id="held" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+          <path d="M0 0h6v6H0z" className="held-light" />
+          <path d="M0 0h3v6H0z" className="held-dark" />
+        </pattern>
+      </defs>
+      {ticksOf(window, width).map(({ at, x, label }) => (
+        <text key={at} x={x} y={12} fontSize="11" textAnchor="middle" fill="var(--mantine-color-dimmed)">
+          {label}
         </text>
       ))}
-      {now < window.until && <path d={`M${x(now)} 18l-4-5h8z`} fill="var(--mantine-color-text)" />}
+      {now < window.until && <path d={`M${x} 22l-4-5h8z`} fill="var(--mantine-color-text)" />}
     </svg>
   );
 }
@@ -167,10 +179,10 @@ export function Legend() {
         </Text>
       ))}
       <Text size="xs" c="dimmed" component="span">
-        ▲ woken
+        <span className="legend-wake">▲</span> woken
       </Text>
       <Text size="xs" c="dimmed" component="span">
-        ✕ wake refused
+        <span className="legend-refusal">✕</span> wake refused
       </Text>
     </Group>
   );

@@ -57,6 +57,11 @@ interface Sort {
   isDescending: boolean;
 }
 
+/** Return a track of the grid: on a wide screen, columns that share what is left are not the ones that vanish. */
+function trackOf(width: string, isNarrow: boolean): string {
+  return `minmax(${width.endsWith("fr") && !isNarrow ? "5rem" : 0}, ${width})`;
+}
+
 /** A table that draws the visible rows only, of any number. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const ownHeight = useRowHeight();
@@ -79,7 +84,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   if (rows.length === 0) return <div className="table">{empty}</div>;
   const filed = props.columns.filter((column) => column.csvValue ?? column.sortValue);
   const shown = isNarrow ? columns.filter((column) => !column.isWideOnly) : columns;
-  const style = { gridTemplateColumns: shown.map(({ width, narrowWidth = width }) => `minmax(0, ${isNarrow ? narrowWidth : width})`).join(" ") };
+  const style = { gridTemplateColumns: shown.map(({ width, narrowWidth = width }) => trackOf(isNarrow ? narrowWidth : width, isNarrow)).join(" ") };
   return (
     <>
     <div className="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>

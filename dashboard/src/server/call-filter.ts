@@ -3,7 +3,7 @@ import type { ListCallsData } from "@circadia/client";
 export type CallFilter = Omit<NonNullable<ListCallsData["query"]>, "after" | "limit">;
 
 /** Names of the filters, in the address as in the API. */
-export const CALL_FILTERS = ["agent", "session", "model", "tier", "status", "upstream", "end_user", "conversation", "since", "until"] as const;
+export const CALL_FILTERS = ["agent", "session", "model", "tier", "status", "upstream", "end_user", "conversation", "since", "until", "order"] as const;
 const SLEEP = /^sleep (.*)$/s;
 
 /** Return the address of the calls behind a figure; undefined if they cannot be told from others. */

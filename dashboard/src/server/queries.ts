@@ -73,14 +73,24 @@ export const usageQuery = (groupBy: readonly UsageGroup[], daysAgo = 0, filter: 
   });
 };
 
+/** What sleeping and dreaming saved today, and in so many days before it; the day is part of the key. */
+export const savingsQuery = (days: number) =>
+  queryOptions({
+    queryKey: ["usage", "savings", days, startOfDay()] as const,
+    queryFn: ({ signal }) => circadia.reportSavings({ query: { days }, signal }),
+    refetchInterval: USAGE_MILLISECONDS,
+  });
+
 /** Pages of 100 agents that a timeline holds. */
 const MOST_TIMELINE_PAGES = 10;
 
 /** What agents did in a range that ends now; of one agent, or of up to `pages` hundreds. */
 export const timelineQuery = (range: Range, filter: { session?: string; agent?: string } = {}, pages = MOST_TIMELINE_PAGES) =>
   query(["timeline", range, filter.session, filter.agent, pages], async ({ signal }) => {
-    const since = new Date(windowOf(range, serverNow()).since).toISOString();
-    const found = await fetchPages((after?: string) => circadia.showTimeline({ query: { since, after, ...filter }, signal }), pages);
+    const window = windowOf(range, serverNow());
+    const since = new Date(window.since).toISOString();
+    const until = range === "yesterday" ? { until: new Date(window.until).toISOString() } : {}; // else it ends now
+    const found = await fetchPages((after?: string) => circadia.showTimeline({ query: { since, ...until, after, ...filter }, signal }), pages);
     return { lanes: joinLanes(found.flatMap(({ lanes }) => lanes)), isCut: found.at(-1)?.next != null };
   });
 
@@ -93,7 +103,8 @@ export const timelineSumsQuery = (daysAgo: number) => {
     refetchInterval: HEALTH_MILLISECONDS * 3,
   });
 };
-/** Model calls, newest first, page by page; `pages` is how many were read, since one may be empty. */
+
+/** Model calls, newest or dearest first, page by page; `pages` is how many were read, since one may be empty. */
 export const callsQuery = (filter: CallFilter) =>
   infiniteQueryOptions({
     queryKey: ["calls", JSON.stringify(filter)] as const,
@@ -101,7 +112,11 @@ export const callsQuery = (filter: CallFilter) =>
       circadia.listCalls({ query: { ...filter, limit: 200, ...(pageParam !== null && { after: pageParam }) }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
-    select: ({ pages }): { rows: CallView[]; pages: number } => ({ rows: pages.flatMap(({ calls }) => calls), pages: pages.length }),
+    select: ({ pages }): { rows: CallView[]; pages: number } => {
+      const rows = pages.flatMap(({ calls }) => calls);
+      if (filter.order === "cost") rows.sort((one, other) => (other.cost_usd ?? 0) - (one.cost_usd ?? 0));
+      return { rows, pages: pages.length };
+    },
     refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? USAGE_MILLISECONDS : false),
   });
 

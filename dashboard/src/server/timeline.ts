@@ -5,7 +5,7 @@ import { formatDuration, formatNumberOf } from "./format.ts";
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-export type Range = "6 h" | "day" | "7 days";
+export type Range = "6 h" | "day" | "yesterday" | "7 days";
 export type Order = "by session" | "by cost" | "longest asleep";
 
 /** A part of time, in milliseconds since 1970. */
@@ -14,21 +14,41 @@ export interface Window {
   until: number;
 }
 
-/** Return the window of a range: the last six hours, the UTC day to its end, or the last seven days. */
+/** Return the window of a range: the last six hours, the UTC day to its end, the one before, or the last seven days. */
 export function windowOf(range: Range, now: number): Window {
-  if (range === "day") {
-    const since = Math.floor(now / DAY) * DAY;
+  if (range === "day" || range === "yesterday") {
+    const since = Math.floor(now / DAY) * DAY - (range === "day" ? 0 : DAY);
     return { since, until: since + DAY };
   }
   return { since: now - (range === "6 h" ? 6 * HOUR : 7 * DAY), until: now };
 }
 
-/** Return the times at which a scale has its marks. */
-export function ticksOf({ since, until }: Window): number[] {
-  const length = until - since;
-  const step = length > 2 * DAY ? DAY : length > 8 * HOUR ? 3 * HOUR : HOUR;
+/** A mark of a scale, at `x` pixels. */
+export interface Tick {
+  at: number;
+  x: number;
+  label: string;
+}
+
+/** Hours between the marks of a scale; of days, whole days. */
+const STEPS_OF_HOURS = [1, 3, 6, 12, 24];
+const STEPS_OF_DAYS = [24, 48, 96, 192];
+/** Room that a label of 11 px needs, with a gap to the next one. */
+const LABEL_PIXELS = 40;
+
+/** Return the marks of a scale of this width: as many as have room for their labels, each below the middle of its own. */
+export function ticksOf({ since, until }: Window, width: number): Tick[] {
+  const isDays = until - since > 2 * DAY;
+  const steps = isDays ? STEPS_OF_DAYS : until - since > 8 * HOUR ? STEPS_OF_HOURS.slice(1) : STEPS_OF_HOURS;
+  const pixels = width / (until - since);
+  const step = (steps.find((hours) => hours * HOUR * pixels >= LABEL_PIXELS) ?? steps.at(-1)!) * HOUR;
   const first = Math.ceil(since / step) * step;
-  return Array.from({ length: Math.floor((until - first) / step) + 1 }, (_, index) => first + index * step);
+  return Array.from({ length: Math.max(0, Math.floor((until - first) / step) + 1) }, (_, index) => {
+    const at = first + index * step;
+    const date = new Date(at).toISOString();
+    const label = isDays ? date.slice(5, 10) : at === until && at % DAY === 0 ? "24:00" : date.slice(11, 16);
+    return { at, x: (at - since) * pixels, label };
+  });
 }
 
 /** Layers of a lane, from the bottom to the top. */

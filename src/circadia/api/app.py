@@ -32,6 +32,7 @@ from circadia.api import (
     messages,
     passes,
     pulses,
+    savings,
     schedule,
     search,
     sleeping,
@@ -55,7 +56,7 @@ _ROUTERS: Final = (
     schedule.coordination_router, wakes.stats_router, wakes.djinnbot_router, hooks.router, banks.router,
     episodes.router, episodes.search_router, banks.transfer_router, blocks.router, passes.router, dreams.router,
     status.router, answers.router, events.router, timeline.router, calls.router, search.router,
-    fleet.config_router, fleet.usage_router,
+    fleet.config_router, fleet.usage_router, savings.router,
     fleet.cluster_router, fleet.token_router, fleet.router, fleet.upstream_router,
     for_you.router, for_you.alert_router, explanations.router,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from circadia.api.context import Context, Limit, NextPage, SessionFilter, Who, n
 from circadia.errors import InvalidRequest, NotFound
 from circadia.gateway.memory.line_keys import LineKind, decode_memory
 from circadia.gateway.model_call.hold import HoldView
-from circadia.ids import BankId, CallId, HoldId
+from circadia.ids import BankId, CallId, HoldId, call_of_hold
 from circadia.records.call import Call, CallFilter, CallStatus
 from circadia.records.session import build_reference
 from circadia.schemas.calls import CallDetail, CallList, CallMemoryRow, CallState, CallView
@@ -43,18 +43,22 @@ async def list_calls(
     conversation: Annotated[str | None, Query(description="Only of this conversation.")] = None,
     since: Annotated[Instant, Query(description="At or after this date or time.")] = None,
     until: Annotated[Instant, Query(description="Before this date or time.")] = None,
+    order: Annotated[
+        Literal["newest", "cost"], Query(description="`cost`: the dearest of the 5,000 calls that a page looks at.")
+    ] = "newest",
     after: NextPage = None,
     limit: Limit = 100,
 ) -> CallList:
     """List model calls, newest first, or those that this server holds. Operator only.
 
-    A page looks at up to 5,000 calls. If few of them meet the filter, it is short and has a `next` all the same.
+    A page looks at up to 5,000 calls. If few of them meet the filter, it is short and has a `next` all the same. By
+    `cost`, each page has the dearest of the next 5,000.
     """
     require_operator(who)
     async with context.store.begin_read() as tx:
         await require_names(tx, who, session, None if tier == "sleep" else agent)
         if status == _HELD:
-            if any((model, tier, upstream, end_user, conversation, since, until, after)):
+            if any((model, tier, upstream, end_user, conversation, since, until, after, order == "cost")):
                 raise InvalidRequest("held calls are filtered by `session` and `agent` only; leave out the rest")
             holds, _ = context.holds.list_holds(session=session, agent=agent, limit=limit)
             return CallList(calls=[_view_hold(hold) for hold in holds], next=None)
@@ -62,20 +66,20 @@ async def list_calls(
             session=session, agent=agent, model=model, tier=tier, status=None if status is None else CallStatus(status),
             upstream=upstream, end_user=end_user, conversation=conversation, since=since, until=until,
         )  # fmt: skip
-        page = await tx.calls.find_page(wanted, limit=limit, after=after)
+        page = await tx.calls.find_page(wanted, limit=limit, after=after, by_cost=order == "cost")
     return CallList(calls=[_view_call(call) for call in page.calls], next=page.next)
 
 
 @router.get("/calls/{call}")
 async def show_call(call: str, who: Who, context: Context) -> CallDetail:
-    """Show a model call, or one that this server holds, by the id of its hold. Operator only."""
+    """Show a model call, or one that this server holds or has held, by the id of its hold. Operator only."""
     require_operator(who)
     are_kept = context.settings.calls.keep_texts
     hold = context.holds.find_hold(HoldId(call))
     if hold is not None:
         return CallDetail.of(_view_hold(hold), memory=[], request=None, response=None, texts_are_kept=are_kept)
     async with context.store.begin_read() as tx:
-        found = await tx.calls.get(CallId(call))
+        found = await tx.calls.get(call_of_hold(HoldId(call)) if call.startswith("hold_") else CallId(call))
         if found is None:
             raise NotFound(f"no call {call!r}; the ledger keeps calls for `retention.calls_days`")
         text = await tx.calls.get_text(found.id)

@@ -27,7 +27,7 @@ router = noun_router("timeline")
 MAX_AGENTS: Final = 100
 MAX_SPANS: Final = 5_000
 """Spans of a page; open ones come on top."""
-MAX_SUMS: Final = 5_000
+MAX_SUMS: Final = 2_500
 MAX_NAMESAKES: Final = 1_000
 """Agents of one name, deleted ones included."""
 _MICROSECONDS: Final = 10**6
@@ -116,14 +116,14 @@ async def sum_timeline(
         Literal["session", "fleet"], Query(description="`session`, or `fleet` for the sum over all sessions.")
     ] = "session",
 ) -> TimelineSums:
-    """Sum up by quarter of an hour (UTC) what agents did. A page has about 5,000 rows. Operator only."""
+    """Sum up by quarter of an hour (UTC) what agents did. A page has about 2,500 rows. Operator only."""
     require_operator(who)
     starts, ends = _read_window(context, since, until)
     starts = starts - (starts - EPOCH) % SLOT
     async with context.store.begin_read() as tx:
         await require_names(tx, who, session, None)
         sums = await tx.spans.find_sums(
-            starts, ends, context.clock.now(), session=session, by_session=group_by == "session"
+            starts, ends, context.clock.now(), session=session, by_session=group_by == "session", limit=MAX_SUMS
         )
     page = sums[:MAX_SUMS]
     if len(sums) > MAX_SUMS:  # all of a quarter are in the same page

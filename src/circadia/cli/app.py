@@ -93,6 +93,7 @@ class CommandList(LazyGroup):
             ),
             "calls": ("monitoring.calls", "List model calls, newest first: tokens, cost, time held, why they stopped."),
             "usage": ("monitoring.usage", "Sum up the ended model calls: tokens, cost at list prices, time held."),
+            "savings": ("monitoring.usage", "Estimate what sleeping and dreaming saved, by day."),
         },
         "Machine": {
             "config": ("doctor.config", "Check and show the configuration."),

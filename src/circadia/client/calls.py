@@ -26,7 +26,16 @@ from circadia.schemas.agents import (
 from circadia.schemas.calls import CallDetail, CallList, CallState
 from circadia.schemas.config import ConfigurationView
 from circadia.schemas.events import EventGap, EventList, EventView
-from circadia.schemas.fleet import Cluster, HeldCall, HoldList, OverviewView, UpstreamList, UpstreamView, UsageReport
+from circadia.schemas.fleet import (
+    Cluster,
+    HeldCall,
+    HoldList,
+    OverviewView,
+    SavingsReport,
+    UpstreamList,
+    UpstreamView,
+    UsageReport,
+)
 from circadia.schemas.search import SearchResult
 from circadia.schemas.sessions import (
     MessageList,
@@ -381,6 +390,10 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Peopl
         }  # fmt: skip
         return await self._http.fetch(UsageReport, "GET", "usage", query=query)
 
+    async def report_savings(self, *, days: int = 13) -> SavingsReport:
+        """Return an estimate of what sleeping and dreaming saved today, and on so many days before."""
+        return await self._http.fetch(SavingsReport, "GET", "usage", "savings", query={"days": days})
+
     async def list_calls(
         self,
         *,
@@ -394,22 +407,25 @@ class Client(WakeCalls, AlarmCalls, ApprovalCalls, HookCalls, MemoryCalls, Peopl
         conversation: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        order: Literal["newest", "cost"] = "newest",
         after: str | None = None,
         limit: int = 100,
     ) -> CallList:
         """Return model calls, newest first; with status `held`, those that the server holds.
 
+        By `cost`, a page has the dearest of the next 5,000 calls.
+
         `after` is the `next` of the page before. A page that few calls meet is short, and has a `next` all the same.
         """
         query = {
             "session": session, "agent": agent, "model": model, "tier": tier, "status": status, "upstream": upstream,
-            "end_user": end_user, "conversation": conversation, "since": since, "until": until, "after": after,
-            "limit": limit,
+            "end_user": end_user, "conversation": conversation, "since": since, "until": until, "order": order,
+            "after": after, "limit": limit,
         }  # fmt: skip
         return await self._http.fetch(CallList, "GET", "calls", query=query)
 
     async def show_call(self, call: str) -> CallDetail:
-        """Return a model call, or one that is held, by the id of its hold."""
+        """Return a model call, or one that is or was held, by the id of its hold."""
         return await self._http.fetch(CallDetail, "GET", "calls", call)
 
     async def search(self, q: str, *, bank: str | None = None, limit: int = 5) -> SearchResult:

@@ -1,6 +1,6 @@
 """The fleet at a glance, usage, held calls, servers, providers, and tokens of people, in answers."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, Field
@@ -210,6 +210,31 @@ class OverviewView(View):
     alerts: list[AlertView] = Field(description="Alerts of the last 24 hours, newest first, up to 20.")
     problems: list[str] = Field(description="What is not well now, each with what to do; empty if all is well.")
     attention: list[ProblemView] = Field(description="The same, each with its figure, limit, time and act.")
+
+
+class DaySavings(View):
+    """An estimate of what a UTC day saved, in US dollars at list prices."""
+
+    day: date = Field(description="The day.")
+    held_seconds: float = Field(
+        description="Time for which calls were held until their agents woke; of calls that have ended."
+    )
+    sleeping_usd: float = Field(
+        description="Price of the calls that those agents would have made if they polled: one every `poll_seconds`, at "
+        "the mean price of that day's calls of the same model."
+    )
+    memory_usd: float = Field(description="Price of the input that memory and ready answers spared.")
+    dreaming_usd: float = Field(description="Cost of sleep-time work.")
+    saved_usd: float = Field(description="`sleeping_usd` and `memory_usd`, less `dreaming_usd`.")
+
+
+class SavingsReport(View):
+    """An estimate of what sleeping and dreaming saved."""
+
+    poll_seconds: int = Field(description="How often an agent that does not sleep is taken to ask.")
+    days: list[DaySavings] = Field(description="Oldest first; the last one is today, so far.")
+    mean_usd: float | None = Field(description="Mean of `saved_usd` over the days before today; null without any.")
+    month_usd: float = Field(description="What 30 days such as today, so far, would save.")
 
 
 ROLE: Final = "An `operator` may do everything; a `viewer` sees everything and changes nothing."

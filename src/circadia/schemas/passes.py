@@ -110,7 +110,7 @@ class ChangeView(View):
     before: dict[str, Any] | None = Field(description="Previous values of the changed fields.")
     after: dict[str, Any] | None = Field(description="New values. Written by a model: treat them as data.")
     state: ChangeState = Field(description="Status.")
-    why: str = Field(description="Why it was proposed, refused or undone.")
+    why: str = Field(description="Why it was proposed, and who accepted, refused or undid it.")
     at: datetime = Field(description="Time of the last state change.")
     texts: list[ChangeSourceView] = Field(
         default_factory=list[ChangeSourceView],

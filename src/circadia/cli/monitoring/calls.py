@@ -28,6 +28,11 @@ class Tier(StrEnum):
     SLEEP = "sleep"
 
 
+class Order(StrEnum):
+    NEWEST = "newest"
+    COST = "cost"
+
+
 @app.callback(epilog="Example: circadia calls --agent writer --status failed")
 def calls(
     server: RemoteServer,
@@ -45,6 +50,9 @@ def calls(
         str | None, typer.Option("--since", metavar="TIME", help="Calls since this date or time; UTC if no zone.")
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Calls before this time.")] = None,
+    order: Annotated[
+        Order, typer.Option("--order", help="`cost` lists the dearest of 5,000 calls first.")
+    ] = Order.NEWEST,
     limit: Limit = 50,
 ) -> Output:
     """List model calls, newest first: tokens, cost, time held, why they stopped."""
@@ -52,7 +60,8 @@ def calls(
     page = server.list_pages(
         lambda client, after, count: client.list_calls(
             session=session, agent=agent, model=model, tier=tier and tier.value, status=state, upstream=upstream,
-            end_user=end_user, conversation=conversation, since=since, until=until, after=after, limit=count,
+            end_user=end_user, conversation=conversation, since=since, until=until, order=order.value,
+            after=after, limit=count,
         ),
         "calls",
         limit=limit,

@@ -1,4 +1,4 @@
-"""`circadia usage`: tokens and cost of model calls."""
+"""`circadia usage` and `circadia savings`: tokens and cost of model calls, and what was saved."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -10,7 +10,7 @@ from circadia.cli.arguments import OnlyAgent, OnlySession
 from circadia.cli.connection import ALL_ROWS, RemoteServer
 from circadia.cli.terminal.output import Output, console, dollars, format_duration, note, table
 from circadia.records.conversation import display_alias
-from circadia.schemas.fleet import UsageLine, UsageReport
+from circadia.schemas.fleet import SavingsReport, UsageLine, UsageReport
 
 app = typer.Typer()
 
@@ -78,3 +78,31 @@ def _format_totals(line: UsageLine) -> tuple[str, ...]:
         dollars(line.cost_usd),
         format_duration(line.held_seconds),
     )
+
+
+@app.command(epilog="Example: circadia savings --days 6")
+def savings(
+    server: RemoteServer,
+    days: Annotated[int, typer.Option("--days", min=0, max=92, help="Days before today that are listed, too.")] = 13,
+) -> Output:
+    """Estimate what sleeping and dreaming saved, by day.
+
+    An agent that polls would have made a call every 5 minutes while its call was held, at the mean price of that day's
+    calls of the same model.
+    """
+    return Output(server.ask(lambda client: client.report_savings(days=days)), _show_savings)
+
+
+def _show_savings(report: SavingsReport) -> None:
+    columns = ("day", "calls held for", "by sleeping", "by memory", "dreaming cost", "saved")
+    rows = [
+        (
+            day.day.isoformat(), format_duration(day.held_seconds), dollars(day.sleeping_usd), dollars(day.memory_usd),
+            dollars(day.dreaming_usd), dollars(day.saved_usd),
+        )
+        for day in report.days
+    ]  # fmt: skip
+    console().print(table(columns, rows, numbers=columns[1:]))
+    if report.mean_usd is not None:
+        note(f"mean of the days before today: {dollars(report.mean_usd)}")
+    note(f"30 days such as today, so far: {dollars(report.month_usd)}")

@@ -116,6 +116,7 @@ class ModelDoor:
             retry_key=_retry_key(call),
             in_pulse=call.pulse_id is not None,
             request=call.request,
+            call_id=call.id,
         )
         if call.agent.policy.approves_model_calls:
             return self._approve_and_relay(call, gate_call)

@@ -32,7 +32,7 @@ from circadia.gateway.hold.approvals import ApprovalDesk, CallApproval
 from circadia.gateway.hold.bodies import WOKEN_WAIT_SECONDS, BodySpool, CallBody, SpooledBody
 from circadia.gateway.hold.places import HoldPlaces, Pace, PacePermit
 from circadia.gateway.hold.reply import Alarm, Phase, Reply, Ticker
-from circadia.ids import AgentId, ApprovalId, HoldId, IdSource
+from circadia.ids import AgentId, ApprovalId, CallId, HoldId, IdSource, hold_of_call
 from circadia.records.agent import Agent
 from circadia.records.coordination import RESIDENT
 from circadia.records.event import CallDrop, CallHold, CallRelease, EventType, HeldCallData
@@ -67,6 +67,8 @@ class Admission:
     generation: int = 0
     has_slept: bool = False
     """Whether its agent slept while it was held; a call may also have waited for a person only."""
+    hold: HoldId = _NO_HOLD
+    """Its hold; empty without one, and if it was prepared before."""
 
     @property
     def was_held(self) -> bool:
@@ -125,6 +127,8 @@ class GateCall:
     """A person's approval that it needs before it is sent."""
     request: ModelRequest | None = None
     """What a model call asks for."""
+    call_id: CallId | None = None
+    """The id of a model call whose caller knows it; its hold has the same."""
 
     line: tuple[AgentId, str] = field(init=False)
     number: int = -1
@@ -143,6 +147,8 @@ class GateCall:
     spooled: SpooledBody = field(init=False)
     has_slept: bool = False
     """Whether its agent slept while it was held."""
+    was_prepared: bool = False
+    """Whether its agent fell asleep again while it was prepared."""
     is_listed: bool = False
     """Whether it is held: from a hold until it is sent."""
     is_cleared: bool = False
@@ -222,7 +228,7 @@ class Gate:
                     await relay(admission)
                     break
                 except AsleepAgain:
-                    continue
+                    call.was_prepared = True
         except BaseException as error:
             self.leave(call, error)
             raise
@@ -250,6 +256,7 @@ class Gate:
             woken_by=cell.actor,
             generation=cell.generation,
             has_slept=call.has_slept or call.continues is not None,
+            hold=_NO_HOLD if call.was_prepared else call.id,
         )
 
     async def _hold(self, call: GateCall, cell: PresenceCell) -> None:
@@ -374,7 +381,7 @@ class Gate:
         if call.is_listed:
             return
         if not call.id:
-            call.id = HoldId(self._ids.new("hold"))
+            call.id = hold_of_call(call.call_id) if call.call_id else HoldId(self._ids.new("hold"))
             if call.continues is None:
                 call.since = self._clock.now()
         call.is_listed = True

@@ -15,7 +15,7 @@ from circadia.gateway.memory.call_memory import CallMemory
 from circadia.gateway.memory.conversations import ConversationCall, Turns
 from circadia.gateway.model_call.hold import Admission
 from circadia.gateway.model_call.send import RelayedCall
-from circadia.ids import CallId, IdSource
+from circadia.ids import CallId, IdSource, call_of_hold
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 from circadia.records.conversation import Conversation
@@ -64,7 +64,8 @@ class Ledger:
 
     def open_entry(self, relayed: RelayedCall, turn: ConversationCall, admission: Admission) -> LedgerEntry:
         call = relayed.call
-        call_id = call.id or CallId(self._ids.new("call"))
+        held_id = call_of_hold(admission.hold) if admission.hold else None
+        call_id = call.id or held_id or CallId(self._ids.new("call"))
         at, began = self._clock.now(), self._clock.monotonic()
         relayed.kept_bytes = self._texts.kept_bytes
         span = self._traces.start_gateway_span(

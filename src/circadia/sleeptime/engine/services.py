@@ -276,7 +276,7 @@ class SleeptimeService:
         _require_ended(run)
         if run.dry_run:
             raise Conflict(f"pass {run.id!r} was a dry run; run it again without one")
-        done = await self.publisher.accept(tx, run, bank, numbers)
+        done = await self.publisher.accept(tx, run, bank, numbers, by=by)
         await self._record_review(tx, bank, run, "accepted", done, ChangeState.PUBLISHED, by)
         return done
 

@@ -101,7 +101,9 @@ class Publisher:
         await tx.passes.save_changes(written)
         return await self._save_progress(tx, run, bank, written, page, before=before)
 
-    async def accept(self, tx: Tx, run: Pass, bank: Bank, numbers: Collection[int] = ()) -> Sequence[Change]:
+    async def accept(
+        self, tx: Tx, run: Pass, bank: Bank, numbers: Collection[int] = (), *, by: str
+    ) -> Sequence[Change]:
         """Apply staged changes, all or these; return them with their results. Raises NotFound: one is not staged."""
         before = await _fetch_demotions(tx, bank)
         staged = await _fetch_staged(tx, run, numbers)
@@ -111,7 +113,8 @@ class Publisher:
             if _is_blank(change):
                 done.append(self._with_state(change, ChangeState.REFUSED, change.why))
             else:
-                done.append(await self._apply(tx, bank, change, source_rows))
+                applied = await self._apply(tx, bank, change, source_rows)
+                done.append(_note_acceptance(applied, by) if applied.state is ChangeState.PUBLISHED else applied)
         await self._effects.flush_notes(tx, bank, source_rows)
         await tx.passes.save_changes(done)
         await _save_counts(tx, run, done)
@@ -274,6 +277,11 @@ async def _save_known_demotions(tx: Tx, bank: Bank, before: int) -> None:
     known = await _known_demotions(tx, bank, state.demotions, before)
     if known != state.demotions:
         await tx.sleep_states.put(replace(state, demotions=known))
+
+
+def _note_acceptance(change: Change, by: str) -> Change:
+    """Add to the reason of a change who has let it in."""
+    return replace(change, why="; ".join(filter(None, (change.why, f"accepted by {by}"))))
 
 
 def _is_blank(change: Change) -> bool:

@@ -1,14 +1,15 @@
 """Approvals of calls by people."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Double,
     Index,
     String,
@@ -17,7 +18,10 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
+    literal_column,
     select,
+    text,
+    type_coerce,
     update,
 )
 
@@ -26,7 +30,7 @@ from circadia.records.approval import TRANSITIONS, Approval, ApprovalStatus
 from circadia.stores.locks import agent_key
 from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
-from circadia.stores.sql.schema import Instant, metadata, only
+from circadia.stores.sql.schema import Instant, day_of, metadata, only
 from circadia.stores.sql.statement import Statement
 
 approvals = Table(
@@ -82,6 +86,18 @@ _SELECT_DUE = Statement(
     .limit(bindparam("most")),
     read=_read_approval,
 )
+_WAITED: Final = approvals.c.decided_at - approvals.c.requested_at
+_DAY_CLOSED: Final[ColumnElement[int]] = literal_column("approvals.closed_at / 86400000000")  # whole days since 1970
+_SUM_WAITS = Statement(
+    select(_DAY_CLOSED.label("day"), approvals.c.model, func.sum(type_coerce(_WAITED, BigInteger)).label("waited"))
+    .where(
+        approvals.c.closed_at.is_not(None),
+        approvals.c.closed_at >= bindparam("since"),
+        approvals.c.status == ApprovalStatus.USED.value,
+        approvals.c.door == "model",
+    )
+    .group_by(text("day"), approvals.c.model)
+)
 
 
 class Approvals(Noun):
@@ -127,6 +143,11 @@ class Approvals(Noun):
         counted = select(func.count().label("number"), func.min(first.c.requested_at).label("since"))
         row = await self._run(lambda connection: connection.execute(counted).one())
         return row.number, row.since
+
+    async def sum_waits(self, since: datetime) -> Mapping[tuple[date, str], timedelta]:
+        """Return how long the model calls that were sent since then had waited for a person, by day and model."""
+        rows = await self._all(_SUM_WAITS, {"since": since})
+        return {(day_of(int(row.day)), row.model): timedelta(microseconds=int(row.waited)) for row in rows}
 
     async def find_all(
         self,

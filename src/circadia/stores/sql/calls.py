@@ -187,10 +187,13 @@ class Calls(Noun):
         """Return the agent's last calls, newest first."""
         return await self._all(_SELECT_LATEST, {"agent": agent_id, "most": limit})
 
-    async def find_page(self, of: CallFilter, *, limit: int, after: str | None = None) -> CallPage:
+    async def find_page(
+        self, of: CallFilter, *, limit: int, after: str | None = None, by_cost: bool = False
+    ) -> CallPage:
         """Return the newest calls of the filter after the last cursor.
 
-        One filter goes by its index, and up to `SCANNED` calls of that are looked at for the others.
+        One filter goes by its index, and up to `SCANNED` calls of that are looked at for the others. With `by_cost`
+        they are the dearest of those that are looked at, the dearest first; calls without a price are left out.
 
         Raises:
             InvalidRequest: `after` is no cursor of such a page.
@@ -201,15 +204,20 @@ class Calls(Noun):
             at, last_id = _read_cursor(after)
             rows = rows.where(calls.c.at <= at, tuple_(calls.c.at, calls.c.id) < tuple_(at, last_id))
         rows = rows.order_by(*(_NEWEST_OF_FEW if of.status is CallStatus.RESERVED else _NEWEST)).limit(
-            SCANNED if others else limit + 1
+            SCANNED if others or by_cost else limit + 1
         )
         looked_at = rows.subquery("looked_at")
         wanted = [looked_at.c[name] == value for name, value in others.items()]
-        page = select(looked_at).where(*wanted).order_by(*(looked_at.c[name].desc() for name in ("at", "id")))
+        keys = ("at", "id")
+        if by_cost:
+            keys = ("cost_nanousd", *keys)
+            wanted.append(looked_at.c.cost_nanousd.is_not(None))
+        page = select(looked_at).where(*wanted).order_by(*(looked_at.c[name].desc() for name in keys))
         found = await self._select(page.limit(limit + 1), _read_call)
-        if len(found) > limit:
+        if len(found) > limit and not by_cost:
             return CallPage(calls=found[:limit], next=_write_cursor(found[limit - 1]))
-        if not others:
+        found = found[:limit]
+        if not (others or by_cost):
             return CallPage(calls=found, next=None)
         ends = cast("Select[Any]", rows.with_only_columns(calls.c.at, calls.c.id).limit(1).offset(SCANNED - 1))
         last = await self._select(ends, lambda row: Place(row.at, row.id))

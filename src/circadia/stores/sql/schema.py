@@ -113,6 +113,7 @@ agents = Table(
 Index("agents_name", agents.c.session_id, agents.c.name, unique=True, **only("deleted_at IS NULL"))
 Index("agents_past_name", agents.c.name, agents.c.created_at)
 Index("agents_session", agents.c.session_id)  # for the foreign key, when a session is deleted
+Index("agents_states", agents.c.session_id, agents.c.asleep, agents.c.since, **only("deleted_at IS NULL"))
 Index("agents_deleted", agents.c.deleted_at, **only("deleted_at IS NOT NULL"))
 Index("agents_awake", agents.c.session_id, **only("deleted_at IS NULL AND NOT asleep"))
 Index("agents_token", agents.c.token_hash, unique=True, **only("deleted_at IS NULL"))

@@ -243,6 +243,11 @@ _SELECT_BENEFITS = Statement(
 _SUM_SAVED_TOKENS = Statement(
     select(func.coalesce(func.sum(benefits.c.saved_tokens), 0)).where(benefits.c.day >= bindparam("since"))
 )
+_SUM_SAVED_MONEY = Statement(
+    select(benefits.c.day, func.sum(benefits.c.saved_nanousd))
+    .where(benefits.c.day >= bindparam("since"))
+    .group_by(benefits.c.day)
+)
 
 
 class Benefits(Noun):
@@ -262,3 +267,8 @@ class Benefits(Noun):
     async def sum_saved_tokens(self, *, since: date) -> int:
         """Return the tokens saved in all banks from this day on."""
         return int(await self._scalar(_SUM_SAVED_TOKENS, {"since": number_of(since)}))
+
+    async def sum_saved_money(self, *, since: date) -> Mapping[date, int]:
+        """Return what was saved in all banks, in billionths of a US dollar, by day from this one on."""
+        rows = await self._all(_SUM_SAVED_MONEY, {"since": number_of(since)})
+        return {day_of(row[0]): int(row[1]) for row in rows}

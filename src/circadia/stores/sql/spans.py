@@ -4,11 +4,11 @@ A span is read by its end. Those of more than an hour have an index of their own
 than an hour after a window belongs to it, so that an old window costs what a new one does.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -26,7 +26,6 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    literal,
     or_,
     select,
     text,
@@ -39,7 +38,7 @@ from sqlalchemy import (
 from circadia.ids import AgentId
 from circadia.records.span import EPOCH, MARKS, SLOT, START, SUMMED, Span, SpanKind, SpanPlace, SpanSum
 from circadia.stores.locks import SPANS_KEY
-from circadia.stores.sql.noun import Noun
+from circadia.stores.sql.noun import Noun, where_given
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import NUMBER, Instant, agents, metadata, only, sessions
 from circadia.stores.sql.statement import Statement
@@ -141,7 +140,8 @@ _SLOT: Final = SLOT // _MICROSECOND
 _BEGIN: Final = type_coerce(
     case((agents.c.since < bindparam("since"), bindparam("since", type_=Instant)), else_=agents.c.since), BigInteger
 )
-_OPEN: Final = (
+_OPEN: Final[Select[Any]] = cast(
+    "Select[Any]",
     select(
         agents.c.asleep,
         (_BEGIN // _SLOT).label("slot"),
@@ -149,8 +149,12 @@ _OPEN: Final = (
         func.sum(_BEGIN % _SLOT).label("into"),  # the sum of whole times of 5,300 agents is no 64-bit number
     )
     .where(agents.c.deleted_at.is_(None), agents.c.since < bindparam("until"))
-    .group_by(agents.c.asleep, text("slot"))
+    .group_by(agents.c.asleep, text("slot")),
 )
+
+
+_FLEET: Final = ""
+"""In place of a session, in the sums over all of them."""
 
 
 class Spans(Noun):
@@ -190,33 +194,45 @@ class Spans(Noun):
 
         def work(connection: Connection) -> int:
             taken = [_read_span(row) for row in connection.execute(_TAKE_UNSUMMED, {"most": limit})]
-            sums = _Sums()
-            sums.add_spans(taken, not_before)
-            _ADD_SUM.run_many(connection, [_write_sum(each) for each in sums.list_all()])
+            rows: list[SpanSum] = []
+            for by_session in (True, False):
+                sums = _Sums()
+                sums.add_spans(taken, not_before, by_session=by_session)
+                rows += sums.find_first()
+            _ADD_SUM.run_many(connection, [_write_sum(each) for each in rows])
             return len(taken)
 
         return await self._run(work, short=False)
 
     async def find_sums(
-        self, since: datetime, until: datetime, now: datetime, *, session: str | None = None, by_session: bool = True
-    ) -> Sequence[SpanSum]:
-        """Return the sums of the quarters from `since` to `until`, by time and session.
+        self, since: datetime, until: datetime, now: datetime, *, session: str | None = None, by_session: bool = True,
+        limit: int,
+    ) -> Sequence[SpanSum]:  # fmt: skip
+        """Return the first sums of the quarters from `since` to `until`, by time and session.
 
-        What agents do `now` is in them, too. Without `by_session` the sums are those of all sessions, under ``.
+        There are at most `limit`, and the rest of the quarter in which that is reached. What agents do `now` is in
+        them, too. Without `by_session` the sums are those of all sessions, under ``.
         """
+        of = session if by_session or session is not None else _FLEET
 
         def work(connection: Connection) -> list[SpanSum]:
-            sums = _Sums()
-            for row in connection.execute(_build_sums(since, until, session, by_session=by_session)):
+            sums, last = _Sums(), until
+            beyond = connection.execute(_build_sums(since, until, of).limit(1).offset(limit)).first()
+            if beyond is not None:
+                last = min(until, beyond.at + SLOT)
+            for row in connection.execute(_build_sums(since, last, of)):
                 values: Sequence[Any] = tuple(row)
-                sums.add(values[0], _slot_of(values[1]), dict(zip(SUMMED, map(int, values[2:]), strict=True)))
+                name = values[0] if by_session else _FLEET
+                sums.add(name, _slot_of(values[1]), dict(zip(SUMMED, map(int, values[2:]), strict=True)))
             fresh = _SELECT_UNSUMMED.all(connection, {"most": FRESH})
             wanted = [span for span in fresh if session in (None, span.session)]
-            sums.add_spans(wanted, since, until, by_session=by_session)
-            ends = min(now, until)
-            for row in connection.execute(_build_open(session, by_session=by_session), {"since": since, "until": ends}):
-                sums.add_open(row, ends)
-            return sums.list_all()
+            sums.add_spans(wanted, since, last, by_session=by_session)
+            ends = min(now, last)
+            names = _fetch_names(connection, session) if by_session or session is not None else None
+            for row in connection.execute(_build_open(names), {"since": since, "until": ends}):
+                name = _FLEET if names is None or not by_session else names[row.session_id]
+                sums.add_open(name, row, ends)
+            return sums.find_first(limit)
 
         return await self._run(work, short=False)
 
@@ -225,35 +241,36 @@ FRESH: Final = 10_000
 """Most spans that are read before they are in the sums; others follow within seconds."""
 
 
-def _of_session(column: Column[str], session: str | None, rows: Select[Any]) -> Select[Any]:
-    return rows if session is None else rows.where(column == session)
+def _build_sums(since: datetime, until: datetime, session: str | None) -> Select[Any]:
+    """Build the query of the sums of a session, or of each session."""
+    only = span_sums.c.session != _FLEET if session is None else span_sums.c.session == session
+    return select(span_sums).where(span_sums.c.at >= since, span_sums.c.at < until, only).order_by(span_sums.c.at)
 
 
-def _build_sums(since: datetime, until: datetime, session: str | None, *, by_session: bool) -> Select[Any]:
-    group = span_sums.c.session if by_session else literal("")
-    rows = select(group, span_sums.c.at, *(func.sum(span_sums.c[name]) for name in SUMMED))
-    window = rows.where(span_sums.c.at >= since, span_sums.c.at < until).group_by(group, span_sums.c.at)
-    return _of_session(span_sums.c.session, session, window)
+def _fetch_names(connection: Connection, session: str | None) -> Mapping[str, str]:
+    """Return the names of sessions by their ids: of one, or of all."""
+    rows = select(sessions.c.id, sessions.c.name)
+    return {row.id: row.name for row in connection.execute(where_given(rows, (sessions.c.name, session)))}
 
 
-def _build_open(session: str | None, *, by_session: bool) -> Select[Any]:
-    """Build the query of the present states: agents by state and the quarter in which it began."""
-    if session is None and not by_session:
-        return _OPEN.add_columns(literal("").label("session"))
-    named = _OPEN.join(sessions).add_columns(sessions.c.name.label("session")).group_by(sessions.c.name)
-    return _of_session(sessions.c.name, session, named)
+def _build_open(names: Mapping[str, str] | None) -> Select[Any]:
+    """Build the query of the present states: agents by state and the quarter in which it began, perhaps by session."""
+    if names is None:
+        return _OPEN
+    by_session = _OPEN.add_columns(agents.c.session_id).group_by(agents.c.session_id)
+    return by_session.where(agents.c.session_id == next(iter(names))) if len(names) == 1 else by_session
 
 
 class _Sums:
-    """Sums under way, by session and the number of the quarter since 1970."""
+    """Sums under way, by the number of the quarter since 1970 and session."""
 
     def __init__(self) -> None:
-        self._sums: defaultdict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+        self._sums: defaultdict[int, defaultdict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
         self._steps: defaultdict[tuple[str, str], defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
         """Changes of what is added to each whole quarter from one on, by session and figure: a state lasts months."""
 
     def add(self, session: str, slot: int, figures: Mapping[str, int]) -> None:
-        self._sums[slot, session].update(figures)
+        self._sums[slot][session].update(figures)
 
     def add_spans(
         self, spans: Iterable[Span], since: datetime, until: datetime = _FAR, *, by_session: bool = True
@@ -269,13 +286,13 @@ class _Sums:
             if first <= end < last and span.kind in _COUNTED:
                 self.add(session, end // _SLOT, {_COUNTED[span.kind]: 1, "failed": int(span.failed)})
 
-    def add_open(self, row: Any, until: datetime) -> None:
+    def add_open(self, session: str, row: Any, until: datetime) -> None:
         """Add a row of the present states."""
         name, end, slot = ("asleep" if row.asleep else "awake"), _microseconds(until), int(row.slot)
         mean, lost = divmod(int(row.into), row.agents)
-        self._add_time(row.session, name, slot * _SLOT + mean, end, row.agents)
+        self._add_time(session, name, slot * _SLOT + mean, end, row.agents)
         if lost:  # a part of a microsecond for each
-            self.add(row.session, slot, {name: -lost})
+            self.add(session, slot, {name: -lost})
 
     def _add_time(self, session: str, name: str, begin: int, end: int, weight: int) -> None:
         if end <= begin:
@@ -291,19 +308,33 @@ class _Sums:
         if end > last * _SLOT:
             self.add(session, last, {name: weight * (end - last * _SLOT)})
 
-    def list_all(self) -> list[SpanSum]:
-        """Return the sums by time and session."""
-        for (session, name), steps in self._steps.items():
-            level = 0
-            for slot in range(min(steps), max(steps)):
-                level += steps.get(slot, 0)
-                if level:
-                    self.add(session, slot, {name: level})
-        self._steps.clear()
-        return [
-            SpanSum(session=session, at=EPOCH + slot * SLOT, **figures)
-            for (slot, session), figures in sorted(self._sums.items(), key=itemgetter(0))
-        ]
+    def find_first(self, limit: int | None = None) -> list[SpanSum]:
+        """Return the sums by time and session; none of a quarter that begins after `limit` of them."""
+        steps: defaultdict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
+        for key, of_key in self._steps.items():
+            for slot, step in of_key.items():
+                steps[slot][key] += step
+        slots = sorted({*steps, *self._sums})
+        levels: Counter[tuple[str, str]] = Counter()
+        found: list[SpanSum] = []
+        for slot, following in itertools.pairwise([*slots, slots[-1] + 1] if slots else []):
+            levels.update(steps.get(slot, {}))
+            levels = Counter({key: level for key, level in levels.items() if level})
+            for each in range(slot, following if levels else slot + 1):
+                if limit is not None and len(found) > limit:
+                    return found
+                found += self._build_quarter(each, levels)
+        return found
+
+    def _build_quarter(self, slot: int, levels: Mapping[tuple[str, str], int]) -> list[SpanSum]:
+        quarter: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for (session, name), level in levels.items():
+            quarter[session][name] += level
+        if slot in self._sums:
+            for session, figures in self._sums[slot].items():
+                quarter[session].update(figures)
+        at = EPOCH + slot * SLOT
+        return [SpanSum(session=session, at=at, **quarter[session]) for session in sorted(quarter)]
 
 
 _COUNTED: Final = {SpanKind.PULSE: "pulses", SpanKind.WAKE: "wakes", SpanKind.REFUSAL: "refusals"}
