@@ -152,6 +152,43 @@ async def test_a_folder_whose_index_holds_the_facts_gets_them_there(stand: Dream
     assert sorted(stand.contents()) == ["AGENTS.md", "MEMORY.md", "memory/2026-11-20.md"]
 
 
+@pytest.mark.spec("DREAM-32", "DREAM-44")
+@pytest.mark.parametrize(
+    ("stands", "kind", "file", "left_out"),
+    [
+        ("MEMORY.md", "link", "heron.md", ""),
+        ("Memory.md", "file", "heron.md", ""),
+        ("MEMORY.md", "large", "heron.md", ""),
+        ("heron.md", "link", "heron.md", "'heron.md' is in the way: it is a link"),
+        ("database.md", "file", "database.md/heron.md", "'database.md' is in the way: something else has that name"),
+        ("ports", "link", "ports/heron.md", "'ports' is in the way: it is a link"),
+        ("MEMORY.md", "file", f"{'鷺' * 100}.md", ""),
+    ],
+)
+async def test_what_is_in_the_way_of_a_file_is_said_and_keeps_no_other_from_being_written(
+    stand: DreamStand, home: Path, provider: Provider, stands: str, kind: str, file: str, left_out: str
+) -> None:
+    path = stand.root / stands
+    if kind == "link":
+        path.unlink(missing_ok=True)
+        (home / "outside").mkdir()
+        path.symlink_to(home / "outside")
+    elif kind == "large":
+        path.write_text("- x\n" * 300_000)
+    elif stands == "Memory.md":
+        path.with_name("MEMORY.md").rename(path)
+    before = {name: data for name, data in stand.contents().items() if name not in ("database.md", "MEMORY.md")}
+    new = {"file": file, "said": "5499", "text": TEXT, "description": "Ports of Heron"}
+    moved = {"file": "database.md", "said": "5499", "replaces": "5432", "text": "Production, on 5432, is beside it."}
+    report = await dream(provider, new, moved)
+    assert (report["state"], report["replaced"]) == ("proposed", 1)
+    assert [left_out in text for text in report["left_out"]][:1] == [True] * bool(left_out)
+    assert "Production, on 5432, is beside it." in stand.read("database.md")
+    assert before.items() <= stand.contents().items()
+    if not left_out:
+        assert any(TEXT in data.decode() for data in stand.contents().values())
+
+
 @pytest.mark.spec("DREAM-41")
 async def test_the_sessions_of_worktrees_count_and_those_of_programs_by_a_switch(
     stand: DreamStand, home: Path, provider: Provider

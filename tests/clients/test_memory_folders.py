@@ -17,10 +17,8 @@ from circadia.clock import SystemClock
 from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import open_dream
 from circadia.settings.load import settings_from
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
-from circadia.sleeptime.markdown.project_folders import find_memory_folder
-from circadia.sleeptime.markdown.sessions import SessionIntake
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, load_state, save_state
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder
 from circadia.testing.scripted_model import ScriptedChatModel
 from circadia.testing.upstream import MockUpstream
 from circadia.testing.upstream_script import ScriptedToolCall

@@ -10,8 +10,7 @@ import pytest
 from circadia.errors import InvalidRequest, NotFound, StartError, StorageUnavailable
 from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown import history, publication
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, load_state, save_state
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, FactScript
 

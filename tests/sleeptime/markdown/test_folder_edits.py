@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from circadia.sleeptime.markdown import history
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, read_diary
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, DreamReport, load_state, read_diary, save_state
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, EditScript
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
+from circadia.sleeptime.markdown.sessions import find_memory_folder, find_transcripts
 
 pytestmark = pytest.mark.spec("DREAM-03")
 

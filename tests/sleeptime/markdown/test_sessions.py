@@ -16,8 +16,7 @@ from circadia.memory.context import fence_memory
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.sessions import TranscriptSession, find_sessions, gather
-from circadia.sleeptime.markdown.project_folders import find_project_root
-from circadia.sleeptime.markdown.sessions import group_by_project
+from circadia.sleeptime.markdown.sessions import find_project_root, group_by_project
 from tests.sleeptime.markdown.transcript_files import (
     HOUR,
     NOW,

@@ -25,11 +25,16 @@ from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
 from circadia.sleeptime.markdown import history
 from circadia.sleeptime.markdown.dream import Dream
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns, read_diary
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.dream_state import (
+    DreamOutcome,
+    DreamReport,
+    count_nouns,
+    load_state,
+    read_diary,
+    save_state,
+)
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
-from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
-from circadia.sleeptime.markdown.sessions import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 
 T = TypeVar("T")
 
@@ -122,7 +127,7 @@ def status(
     status = asyncio.run(fetch())
     state = status.state.model_dump(mode="json", exclude={"sessions", "read", "bank", "refused"})
     document = {
-        **state, "next": status.verdict.detail, "due": status.verdict.is_open, "waiting": status.waiting,
+        **state, "next": status.waits_for, "due": not status.waits_for, "waiting": status.waiting,
         "entries": status.entries, "files": status.files, "sessions": status.sessions,
         "excluded": dict(status.excluded), "worktrees": list(status.worktrees),
         "outlook": status.outlook, "tokens": status.tokens, "usd": status.usd, "model": status.model,
@@ -136,7 +141,7 @@ def _show_status(status: DreamStatus) -> None:
     rows = [
         ("switched on", _time(status.state.enabled_at)),
         ("last dream", _time(status.state.dreamed_at)),
-        ("begins by itself", "yes, at the next look" if status.verdict.is_open else f"no: {status.verdict.detail}"),
+        ("begins by itself", f"no: {status.waits_for}" if status.waits_for else "yes, at the next look"),
         ("if you begin one", status.outlook),
         ("waits for you", status.waiting or "nothing"),
         ("folder", f"{status.entries} entries in {count_nouns(status.files, 'file')}"),

@@ -30,18 +30,25 @@ from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
 from circadia.sleeptime.markdown import history, publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER
-from circadia.sleeptime.markdown.changeset import FileVersions
-from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, append_to_diary, count_nouns
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.changeset import FileVersions, list_changeset_ids
+from circadia.sleeptime.markdown.dream_state import (
+    NO_COST,
+    DreamOutcome,
+    DreamReport,
+    append_to_diary,
+    count_nouns,
+    load_state,
+    save_state,
+)
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, take_snapshot
 from circadia.sleeptime.markdown.folder_edits import FolderConsolidation, OpenFolder
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner, places_of, text_of
+from circadia.sleeptime.markdown.links import whole_name
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.sessions import SessionIntake, SessionScan
-from circadia.sleeptime.markdown.splitting import whole_name
-from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
+from circadia.sleeptime.markdown.upkeep import FolderUpkeep, UpkeepRun
 from circadia.sleeptime.proposals.operation import Operation
 from circadia.sleeptime.publish.publisher import CEILING_NOTES, CEILING_SHARE
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
@@ -139,10 +146,8 @@ class Dream:
             if report.state is DreamOutcome.PUBLISHED:
                 save_state(self._root, load_state(self._root), is_accepted=True)
                 report = replace(report, detail="accepted")
-            if files:  # what is left is shown anew
-                now = await asyncio.to_thread(take_snapshot, self._root)
-                left = await self._find_staged_pass(bank)
-                await self._deliver(bank, now, left, DreamMode.PROPOSE, lock, entry=entry)
+            if files:
+                await self._show_rest(bank, lock, entry)
             return self._note(report)
 
     async def refuse(self, files: Collection[PurePosixPath] = ()) -> int:
@@ -164,11 +169,15 @@ class Dream:
             save_state(self._root, state, refused={**state.refused, **refused})
             self._drop_proposals()
             if files:
-                rest = await self._find_staged_pass(bank)
-                await self._deliver(bank, snapshot, rest, DreamMode.PROPOSE, lock, entry=entry)
+                await self._show_rest(bank, lock, entry)
             number = len(chosen) + len(refused)
             append_to_diary(self._root, self._clock.now(), f"refused {count_nouns(number, 'change')}")
             return number
+
+    async def _show_rest(self, bank: Bank, lock: FolderLock, entry: str) -> None:
+        """Show what is left of a proposal under the entry of the history that it had."""
+        snapshot, left = await asyncio.to_thread(take_snapshot, self._root), await self._find_staged_pass(bank)
+        await self._deliver(bank, snapshot, left, DreamMode.PROPOSE, lock, entry=entry)
 
     async def undo(self, dream_id: str) -> PublicationResult:
         """Restore what a dream has replaced. Raises NotFound, Conflict: later changes overlap with it."""
@@ -259,7 +268,7 @@ class Dream:
     def _drop_proposals(self) -> None:
         for each in history.list_history(self._root):
             if each.proposed:
-                publication.refuse(self._root, each.id, each.proposed)
+                publication.refuse(self._root, each.id)
 
     async def _find_changes(self, run: Pass | None, state: ChangeState = ChangeState.STAGED) -> Sequence[Change]:
         if run is None:
@@ -294,7 +303,7 @@ class Dream:
         report = DreamReport(
             id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
             retired=plan.retired + len(upkeep.retired), left_out=[*refused, *_describe_left_out(changes, plan)],
-            findings=list(map(str, upkeep.findings)),
+            findings=upkeep.findings,
             files=[path for path in contents if path.parts[0] != OWN_FOLDER],
         )  # fmt: skip
         if not contents:
@@ -333,7 +342,7 @@ class Dream:
     def _stage(self, report: DreamReport, files: Sequence[FileVersions]) -> str:
         """Put new contents beside the folder, in the place of those of an earlier proposal; return their id."""
         self._drop_proposals()
-        taken = {each.id for each in history.list_history(self._root)}
+        taken = list_changeset_ids(self._root)
         names = chain([report.id], (f"{report.id}-{number}" for number in count(2)))
         changeset_id = next(name for name in names if name not in taken)
         title = f"Dream: {report.added} added, {report.replaced} replaced, {report.retired} retired"
@@ -350,7 +359,7 @@ class Dream:
         """
         day, changed = self._clock.now().date(), plan.contents
         upkeep = await asyncio.to_thread(
-            propose_upkeep, snapshot.folder, day=day, changed=changed, described=plan.described
+            UpkeepRun(snapshot.folder, day=day, changed=changed, described=plan.described).run
         )
         refused = load_state(self._root).refused
         wanted = {path for path, mark in upkeep.fingerprints().items() if refused.get(str(path)) != mark}
@@ -363,7 +372,8 @@ class Dream:
         contents = {**changed, **upkeep.contents}
         for entry in (*plan.gone, *upkeep.retired):
             path = RETIRED_FOLDER / entry.path
-            contents[path] = contents.get(path, snapshot.retired.get(path, b"")) + entry.text
+            kept = contents[path] if path in contents else snapshot.contents_of(path) or b""
+            contents[path] = kept + entry.text
         return contents, upkeep
 
     async def _cost_of(self, run: Pass) -> SleepCost:

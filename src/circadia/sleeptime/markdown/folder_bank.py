@@ -47,7 +47,6 @@ class FolderEntry:
 
     file: PurePosixPath
     """The file that it is about: of a line of the index, the one to which that leads."""
-    line: int
     text: str
     at: datetime
     """When its file was last changed."""
@@ -120,7 +119,7 @@ class FolderBank:
             given = NewEpisode(
                 text=entry.text, speaker=SPEAKER, trust=Trust.PERSON if entry.is_pinned else Trust.AGENT,
                 at=min(entry.at, self._clock.now()), kind=EpisodeKind.FACT, conversation=None,
-                metadata={"file": str(entry.file), "line": entry.line},
+                metadata={"file": str(entry.file), "line": entry.block.line},
             )  # fmt: skip
             episode = (await self._memory.episodes.remember(tx, bank, given)).episode
             key = _note_id(bank, episode, entry.text)
@@ -172,12 +171,13 @@ class FolderSnapshot:
     entries: Sequence[FolderEntry]
     descriptions: Mapping[PurePosixPath, FolderEntry]
     """What is said of each topic file: in its front matter, else in its line of the index."""
-    retired: Mapping[PurePosixPath, bytes]
-    """What lies below `.circadia/retired`, by path."""
 
     def contents_of(self, path: PurePosixPath) -> bytes | None:
-        """Return what a file, or one of retired entries, held; None: there was none."""
-        return self.documents[path].data if path in self.documents else self.retired.get(path)
+        """Return what a file held, or a file of retired entries holds; None: there was none."""
+        if not path.is_relative_to(RETIRED_FOLDER):
+            return self.documents[path].data if path in self.documents else None
+        with open_anchored(self.folder.root) as opened:
+            return opened.read_file(path)
 
     @property
     def all_entries(self) -> Sequence[FolderEntry]:
@@ -198,13 +198,8 @@ def take_snapshot(root: Path) -> FolderSnapshot:
     documents = {file.path: file.document for file in folder.files}
     lines = list(find_index_lines(folder.index.path, documents[folder.index.path])) if folder.index else []
     entries = [entry for file in folder.files for entry in _entries_of(file, lines if file is folder.index else ())]
-    with open_anchored(folder.root) as opened:
-        retired = {kept: opened.read_file(kept) for path in documents if (kept := RETIRED_FOLDER / path)}
-    return FolderSnapshot(
-        folder=folder, documents=documents, entries=entries,
-        descriptions={entry.file: entry for entry in _descriptions_of(folder, documents, lines)},
-        retired={path: data for path, data in retired.items() if data is not None},
-    )  # fmt: skip
+    descriptions = {entry.file: entry for entry in _descriptions_of(folder, documents, lines)}
+    return FolderSnapshot(folder=folder, documents=documents, entries=entries, descriptions=descriptions)
 
 
 def _entries_of(file: MemoryFile, index_lines: Sequence[IndexLine]) -> Iterator[FolderEntry]:
@@ -229,6 +224,6 @@ def _descriptions_of(
 
 def _new_entry(file: MemoryFile, block: MarkdownBlock) -> FolderEntry:
     return FolderEntry(
-        file=file.path, line=block.line, text=block.text, at=file.changed_at, block=block,
+        file=file.path, text=block.text, at=file.changed_at, block=block,
         is_pinned=block.is_pinned or file.document.is_fixed,
     )  # fmt: skip

@@ -20,17 +20,16 @@ from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.markdown.edits import (
     Edit,
     EntryAddition,
-    EntryRemoval,
-    EntryReplacement,
-    FactSource,
+    EntryChange,
     RetiredEntry,
     apply_edits,
     read_as_entry,
+    render_source,
     retired_entry,
 )
 from circadia.sleeptime.markdown.entries import parse_entries, render_front_matter
 from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
-from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, MemoryKind
+from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, KINDS
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
@@ -129,13 +128,13 @@ class FolderPlanner:
             self._describe(change, path, there, draft)
             return
         old = [entry for entry in there if entry.note_text in gone and not entry.is_pinned]
-        source, markdown = self._source_of(change), _markdown_of(change)
+        source, markdown = self._render_source(change), _markdown_of(change)
         if old:
             first, *others = old
             draft.replaced += 1
             draft.retired += len(others)
-            draft.add(path, change, EntryReplacement(entry=first.block, text=markdown, source=source))
-            draft.add(path, change, *(EntryRemoval(entry=entry.block) for entry in others))
+            draft.add(path, change, EntryChange(entry=first.block, text=markdown, source=source))
+            draft.add(path, change, *(EntryChange(entry=entry.block) for entry in others))
             for entry in old:
                 draft.files.setdefault(gone[entry.note_text].number, set()).add(path)
                 self._keep(entry, _REPLACED, text, draft)
@@ -155,7 +154,7 @@ class FolderPlanner:
         draft.described[path] = text_of(change)
         draft.add(path, change)
         if document.description is not None and old:
-            draft.add(path, change, EntryReplacement(entry=document.description, text=text_of(change)))
+            draft.add(path, change, EntryChange(entry=document.description, text=text_of(change)))
 
     def _retire(self, change: Change, instead: str, draft: FolderPlan) -> None:
         """Take an entry out of the files that the change names, or of all."""
@@ -173,7 +172,7 @@ class FolderPlanner:
             new = next((note.text for note in self._notes if note.id == instead), "nothing")
             for entry in entries:
                 draft.retired += 1
-                draft.add(entry.file, change, EntryRemoval(entry=entry.block))
+                draft.add(entry.file, change, EntryChange(entry=entry.block))
                 self._keep(entry, _REPLACED if instead else change.why, new, draft)
 
     def _keep(self, entry: FolderEntry, why: str, instead: str, draft: FolderPlan) -> None:
@@ -209,7 +208,7 @@ class FolderPlanner:
     def _front_matter(self, path: PurePosixPath, change: Change) -> bytes:
         """Return the front matter of a new file, in the form that the folder's files have."""
         topics = [self._snapshot.documents[file.path] for file in self._snapshot.folder.topics if not file.is_log]
-        kind = next((kind for kind in MemoryKind if path.stem.startswith(kind.value)), MemoryKind.REFERENCE)
+        kind = next((kind for kind in KINDS if path.stem.startswith(kind)), "reference")
         description = self._descriptions.get(path) or text_of(change).splitlines()[0][:150]
         return render_front_matter(topics, name=path.stem, description=description, kind=kind)
 
@@ -220,24 +219,23 @@ class FolderPlanner:
             if not edits:  # it is only described in the index
                 continue
             try:
+                if path not in self._snapshot.documents and (obstacle := self._snapshot.folder.find_obstacle(path)):
+                    raise Conflict(obstacle)
                 draft.contents[path] = apply_edits(self._documents[path], edits)
             except (Conflict, InvalidRequest) as error:
                 failed |= {number: f"{path}: {error.message}" for number, of in draft.files.items() if path in of}
         return failed
 
-    def _source_of(self, change: Change) -> FactSource | None:
-        """Return the newest turn that a note rests on; None if it rests on entries alone."""
+    def _render_source(self, change: Change) -> str:
+        """Return the comment for the newest turn that a note rests on; empty if it rests on entries alone."""
         evidence = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
         turns = [self._sources[EpisodeId(key)] for key in evidence if EpisodeId(key) in self._sources]
         turns = [turn for turn in turns if "session" in turn.metadata]
         if not turns:
-            return None
+            return ""
         newest = max(turns, key=lambda turn: (turn.at, turn.number))
-        return FactSource(
-            session=str(newest.metadata["session"]),
-            line=int(cast("int", newest.metadata["line"])),
-            day=newest.at.date(),
-        )
+        said = newest.metadata
+        return render_source(str(said["session"]), int(cast("int", said["line"])), newest.at.date())
 
 
 def _follow(place: Mapping[str, Any], drafts: Mapping[str, Change]) -> Mapping[str, Any]:

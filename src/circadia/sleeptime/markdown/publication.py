@@ -27,16 +27,15 @@ from circadia.sleeptime.markdown.changeset import (
     DREAMS_FOLDER,
     Changeset,
     ChangesetFolder,
+    FileOutcome,
     FileReplacement,
     FileVersions,
-    ProposalView,
     ReplacementStatus,
     check_changeset_id,
     list_changeset_ids,
     load_changeset,
     open_changeset,
 )
-from circadia.sleeptime.markdown.file_swap import FileOutcome, FileSwap
 from circadia.sleeptime.markdown.git_repository import GitRepository
 from circadia.sleeptime.markdown.memory_folder import read_folder
 
@@ -126,36 +125,36 @@ def _describe(folder: AnchoredFolder, file: FileVersions, number: int) -> FileRe
 
 def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
     """Return the permissions of a file, or those that the folder's own suggest for a new one."""
-    with suppress(FileNotFoundError), folder.open_parent(path) as (_, file):
+    with suppress(FileNotFoundError), folder.open_parent(path) as file:
         return file.read_start(0)[1].st_mode & 0o777
     return folder.status.st_mode & 0o666
 
 
-def publish(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> PublicationResult:
-    """Put staged files in place, all or those at `paths`; what is left alone stays staged, as a proposal.
+def publish(root: Path, changeset_id: str) -> PublicationResult:
+    """Put staged files in place; what is left alone stays staged, as a proposal.
 
     In a git repository, a commit of the published files follows; if a hook refuses it, they are taken back.
 
     Raises:
-        NotFound: there is no such changeset, or it has no staged file at one of the paths.
+        NotFound: there is no such changeset.
         StorageUnavailable: the disk is full or cannot be written; the message says what that means.
     """
     with open_changeset(root, changeset_id) as files:
         changeset = files.changeset
-        chosen = _choose(changeset, paths, ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING)
+        chosen = _in_order(each for each in changeset.replacements if each.status is not ReplacementStatus.PUBLISHED)
         with storage_errors(root, _UNTOUCHED):
             for each in chosen:
                 files.read_new(each)
             tracked = [each for each in chosen if each.path.parts[0] != OWN_FOLDER]
             repository = GitRepository.find(root, [each.path for each in tracked]) if tracked else None
-            if repository is not None and not changeset.paths_with(ReplacementStatus.PUBLISHING):
+            if repository is not None and not changeset.is_publishing:
                 read = [each.path for each in tracked if _hash_file(files, each) == each.old_hash]
                 try:
                     repository.commit_state(read, changeset_id)
                 except Conflict as error:
                     outcomes = {each.path: FileOutcome.TAKEN_BACK for each in chosen}
                     return PublicationResult(id=changeset_id, outcomes=outcomes, refusal=error.message)
-            files.save(changeset.with_status(ReplacementStatus.PUBLISHING, {each.path for each in chosen}))
+            files.save(changeset.with_updates({each.path: {"status": ReplacementStatus.PUBLISHING} for each in chosen}))
         with storage_errors(root, "each file is old or new, and the next start of a dream finishes the rest"):
             result = _put_in_place(files, chosen, repository)
             _finish(files)
@@ -166,8 +165,7 @@ def _put_in_place(
     files: ChangesetFolder, chosen: Sequence[FileReplacement], repository: GitRepository | None
 ) -> PublicationResult:
     """Run over files of a changeset whose journal says that it has begun. It may be repeated at any point."""
-    swap = FileSwap(files)
-    outcomes = {each.path: swap.place(each) for each in chosen}
+    outcomes = {each.path: files.place(each) for each in chosen}
     published = [each for each in chosen if outcomes[each.path] is FileOutcome.PUBLISHED]
     for each in published:
         if _hash_file(files, each) != each.new_hash:
@@ -182,12 +180,12 @@ def _put_in_place(
             commit = repository.commit(tracked, files.changeset)
         except Conflict as error:
             refusal = error.message
-            taken_back = [each for each in done if swap.take_back(each)]
+            taken_back = [each for each in done if files.take_back(each)]
             outcomes |= {each.path: FileOutcome.TAKEN_BACK for each in taken_back}
             done = [each for each in done if each not in taken_back]
-    left = {each.path for each in chosen if each not in done}
-    changeset = files.changeset.model_copy(update={"commit": commit}).with_status(ReplacementStatus.STAGED, left)
-    files.save(changeset.with_status(ReplacementStatus.PUBLISHED, {each.path for each in done}))
+    ended = {True: ReplacementStatus.PUBLISHED, False: ReplacementStatus.STAGED}
+    changeset = files.changeset.with_updates({each.path: {"status": ended[each in done]} for each in chosen})
+    files.save(changeset.model_copy(update={"commit": commit}))
     rescued = tuple(map(files.exchange_path, edited))
     return PublicationResult(id=changeset.id, outcomes=outcomes, rescued=rescued, refusal=refusal)
 
@@ -218,25 +216,14 @@ def recover(root: Path) -> list[PublicationResult]:
             if changeset is None:
                 _forget(folder, changeset_id)
                 continue
-            if paths := changeset.paths_with(ReplacementStatus.PUBLISHING):
-                results.append(publish(root, changeset_id, paths))
-            elif not changeset.replacements or (
-                changeset.view is not None and not changeset.paths_with(ReplacementStatus.STAGED)
-            ):
+            if changeset.is_publishing:
+                results.append(publish(root, changeset_id))
+            elif not changeset.proposed and (changeset.view is not None or not changeset.replacements):
                 refuse(root, changeset_id)  # nothing is left, or only what shows it
-            results += _find_late_edits(root, changeset_id)
+            with suppress(NotFound), open_changeset(root, changeset_id) as files:
+                if late := files.find_late_edits():
+                    results.append(PublicationResult(id=changeset_id, outcomes={}, rescued=tuple(late)))
     return results
-
-
-def _find_late_edits(root: Path, changeset_id: str) -> list[PublicationResult]:
-    """Return edits of old files by programs that had them open while they were swapped, each once."""
-    with suppress(NotFound), open_changeset(root, changeset_id) as files:
-        if late := files.find_late_edits():
-            files.save(files.changeset.with_updates({path: {"old_hash": old} for path, old in late.items()}))
-            edited = (each for each in files.changeset.replacements if each.path in late)
-            rescued = tuple(map(files.exchange_path, edited))
-            return [PublicationResult(id=changeset_id, outcomes={}, rescued=rescued)]
-    return []
 
 
 def propose(root: Path, changeset_id: str) -> str:
@@ -252,29 +239,21 @@ def propose(root: Path, changeset_id: str) -> str:
         return _replace_view(files)
 
 
-def refuse(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> None:
-    """Drop staged files, all or those at `paths`, and what shows them. Raises InvalidRequest, NotFound."""
+def refuse(root: Path, changeset_id: str) -> None:
+    """Drop staged files, and what shows them. Raises NotFound."""
     with open_changeset(root, changeset_id) as files, storage_errors(root, _UNTOUCHED):
-        chosen = _choose(files.changeset, paths, ReplacementStatus.STAGED)
-        files.save(files.changeset.without({each.path for each in chosen}))
+        kept = tuple(each for each in files.changeset.replacements if each.status is not ReplacementStatus.STAGED)
+        files.save(files.changeset.model_copy(update={"replacements": kept}))
         _finish(files)
 
 
-def _choose(
-    changeset: Changeset, paths: Iterable[PurePosixPath] | None, *statuses: ReplacementStatus
-) -> Sequence[FileReplacement]:
-    """Return the files to work on, all in one of the statuses or those given, in the order of their publication.
+def _in_order(replacements: Iterable[FileReplacement]) -> Sequence[FileReplacement]:
+    """Return files in the order of their publication.
 
     What is taken out of a file is in its new place first; the index comes after the files that it names; files go last.
     """
-    waiting = changeset.paths_with(*statuses)
-    chosen = waiting if paths is None else set(paths)
-    if not chosen <= waiting:
-        names = ", ".join(sorted(map(str, chosen - waiting)))
-        raise InvalidRequest(f"dream {changeset.id!r} proposes no change of {names}; `circadia dream diff` lists them")
     return sorted(
-        (each for each in changeset.replacements if each.path in chosen),
-        key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts)),
+        replacements, key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts))
     )
 
 
@@ -285,7 +264,7 @@ def _forget(folder: AnchoredFolder, changeset_id: str) -> None:
 
 def _name_view(root: Path, changeset: Changeset) -> str:
     """Return the name of the branch, or the path of the folder, that shows the proposal."""
-    if changeset.view is ProposalView.BRANCH:
+    if changeset.view == "branch":
         return f"circadia/dream-{changeset.id}"
     whole = root.resolve()
     return str(whole.with_name(f"{whole.name}.proposed-{changeset.id}"))
@@ -301,15 +280,15 @@ def _replace_view(files: ChangesetFolder) -> str:
         _remove_view(root, files.changeset)
     shown = [each for each in files.read_versions(ReplacementStatus.STAGED) if each.path.parts[0] != OWN_FOLDER]
     repository = GitRepository.find(root, [each.path for each in shown]) if shown else None
-    view = None if not shown else ProposalView.FOLDER if repository is None else ProposalView.BRANCH
+    view = None if not shown else "folder" if repository is None else "branch"
     changeset = files.changeset.model_copy(update={"view": view})
     name = _name_view(root, changeset)
-    if view is ProposalView.FOLDER and Path(name).exists():
+    if view == "folder" and Path(name).exists():
         raise Conflict(f"{name!r} is there already; move it away to see the proposal there")
     files.save(changeset)  # first: a view that a crash has cut off is removed with its proposal
     if repository is not None:
         repository.show_on_branch(name, shown, changeset.title)
-    elif view is ProposalView.FOLDER:
+    elif view == "folder":
         _copy_folder(root, Path(name), shown)
     return name
 
@@ -333,7 +312,7 @@ def _copy_folder(root: Path, copy: Path, shown: Sequence[FileVersions]) -> None:
 
 def _remove_view(root: Path, changeset: Changeset) -> None:
     name = _name_view(root, changeset)
-    if changeset.view is ProposalView.BRANCH:
+    if changeset.view == "branch":
         GitRepository(root).remove_branch(name)
         return
     for each in (name, f"{name}.part"):
