@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
 from tests.sleeptime.markdown.dream_stand import DreamStand, EditScript, prompt_of
 from tests.sleeptime.markdown.git_folder import git, make_repository
+from tests.sleeptime.markdown.transcript_files import write_openclaw_sessions
 
 SAID = "The staging database of the project Heron is on port 5499 now."
 TEXT = "The staging database of the project Heron is on port 5499."
@@ -27,6 +30,17 @@ HOOK = """#!/bin/sh
 for file in $(git diff --cached --name-only --diff-filter=ACM | grep '^system/.*\\.md$'); do
   git show ":$file" | sed -n '2,/^---$/p' | grep -v '^---$' | grep -qv '^\\(description\\|limit\\): ' \\
     && echo "$file: unknown frontmatter key" && exit 1
+done
+exit 0
+"""
+INDEX_HOOK = """#!/bin/sh
+# As Letta Code 0.32 installs it for a folder with MEMORY.md: each folder has one, without front matter; each other
+# file has name and description alone.
+for file in $(git diff --cached --name-only --diff-filter=ACM | grep '\\.md$'); do
+  [ -e "$(dirname "$file")/MEMORY.md" ] || { echo "$file: missing required index"; exit 1; }
+  keys=$(git show ":$file" | sed -n '1{/^---$/!q};2,/^---$/s/^\\([a-z]*\\):.*/\\1/p' | tr '\\n' ' ')
+  case "$file" in *MEMORY.md) wanted="";; *) wanted="name description ";; esac
+  [ "$keys" = "$wanted" ] || { echo "$file: unknown frontmatter key in $keys"; exit 1; }
 done
 exit 0
 """
@@ -100,6 +114,36 @@ async def test_in_a_letta_folder_a_new_file_has_its_keys_so_that_the_agent_can_g
     assert (accepted["state"], "the folder is frozen" in accepted["detail"]) == ("proposed", True)
 
 
+@pytest.mark.spec("DREAM-40")
+async def test_in_a_letta_folder_with_indexes_new_files_have_its_keys_and_lie_in_a_folder_that_has_one(
+    stand: DreamStand, provider: Provider
+) -> None:
+    """D1: as Letta Code 0.32 keeps a folder on its servers."""
+    folder = stand.root.with_name("letta")
+    described = b"---\nname: %s\ndescription: %s\n---\n\n- Ann.\n"
+    index = b"# Memory\n\n- [%s](%s.md)\n"
+    make_repository(folder, {
+        "MEMORY.md": index % (b"Ann", b"ann") + b"- [Work](work/MEMORY.md)\n", "ann.md": described % (b"ann", b"her"),
+        "work/MEMORY.md": index % (b"Heron", b"heron"), "work/heron.md": described % (b"heron", b"ports"),
+        "home/MEMORY.md": b"# Home\n", "trips/MEMORY.md": b"# Trips\n", "people/MEMORY.md": b"# People\n",
+    })  # fmt: skip
+    hook = folder / ".git" / "hooks" / "pre-commit"
+    hook.write_text(INDEX_HOOK)
+    hook.chmod(0o755)
+    edits = (
+        {"file": "work/redis.md", "said": "6380", "text": "Redis is on port 6380.", "description": "Redis"},
+        {"file": "ports/heron.md", "said": "5499", "text": TEXT, "description": "Ports"},
+    )
+    stand.session("s1", "Redis of Heron is on port 6380.", SAID)
+    await dream(provider, *edits, folder="letta")
+    assert git(folder, "log", "-1", "--format=%s") == "Dream: 2 added, 0 replaced, 0 retired"
+    assert (folder / "work" / "redis.md").read_text("utf-8").startswith("---\nname: redis\ndescription: Redis\n---\n")
+    assert TEXT in (folder / "heron.md").read_text("utf-8")
+    listed = (folder / "MEMORY.md").read_text("utf-8")
+    assert "(heron.md)" in listed
+    assert "(work/redis.md)" in listed
+
+
 @pytest.mark.spec("DREAM-41")
 async def test_a_repository_is_no_memory_folder_unless_it_is_named_as_such(
     stand: DreamStand, home: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
@@ -159,9 +203,9 @@ async def test_a_folder_whose_index_holds_the_facts_gets_them_there(stand: Dream
         ("MEMORY.md", "link", "heron.md", ""),
         ("Memory.md", "file", "heron.md", ""),
         ("MEMORY.md", "large", "heron.md", ""),
-        ("heron.md", "link", "heron.md", "'heron.md' is in the way: it is a link"),
-        ("database.md", "file", "database.md/heron.md", "'database.md' is in the way: something else has that name"),
-        ("ports", "link", "ports/heron.md", "'ports' is in the way: it is a link"),
+        ("heron.md", "link", "heron.md", ""),
+        ("database.md", "file", "database.md/heron.md", ""),
+        ("ports", "link", "ports/heron.md", ""),
         ("MEMORY.md", "file", f"{'鷺' * 100}.md", ""),
     ],
 )
@@ -222,6 +266,24 @@ async def test_the_sessions_of_worktrees_count_and_those_of_programs_by_a_switch
     provider.script = EditScript(*edits)
     report = (await run("dream", "elsewhere", "--programs", "--yes", "--json")).json
     assert (report["sessions"], report["added"], report["replaced"]) == (2, 1, 1)
+
+
+@pytest.mark.spec("DREAM-30", "DREAM-40")
+async def test_the_sessions_of_an_openclaw_workspace_are_found_in_its_database(
+    stand: DreamStand, home: Path, provider: Provider
+) -> None:
+    workspace, agent = home / ".openclaw" / "workspace", home / ".openclaw" / "agents" / "main" / "agent"
+    agent.mkdir(parents=True)
+    stand.root.rename(workspace)
+    workspace.joinpath("AGENTS.md").write_text("# Agents\n")
+    workspace.joinpath("MEMORY.md").write_text("# Long-term memory\n\n- Ann likes tea.\n")
+    provider.script = EditScript({"file": "MEMORY.md", "said": "6007", "text": "Service 7 is on port 6007."})
+    with closing(sqlite3.connect(agent / "openclaw-agent.sqlite", isolation_level=None)) as database:
+        write_openclaw_sessions(database)
+        assert (await run("dream", "status", ".openclaw/workspace", "--json")).json["sessions"] == 2
+        report = (await run("dream", ".openclaw/workspace", "--yes", "--json")).json
+    assert (report["state"], report["sessions"], report["added"]) == ("proposed", 2, 1)
+    assert (await run("dream", "status", ".openclaw/workspace", "--json")).json["sessions"] == 0
 
 
 @pytest.mark.spec("DREAM-42")

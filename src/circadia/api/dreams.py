@@ -30,7 +30,7 @@ from circadia.schemas.dreams import (
     MemoryFolderList,
 )
 from circadia.sleeptime.markdown.dream_status import record_review
-from circadia.sleeptime.markdown.history import has_proposal
+from circadia.sleeptime.markdown.publication import has_proposal
 
 router = noun_router("dreams")
 

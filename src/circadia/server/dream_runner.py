@@ -23,7 +23,7 @@ from circadia.server.context import ServerContext
 from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.markdown.dream_state import DreamOutcome
-from circadia.sleeptime.markdown.history import has_proposal
+from circadia.sleeptime.markdown.publication import has_proposal
 from circadia.sleeptime.triggers.dream_requests import DREAM_TOPIC
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 

@@ -25,7 +25,7 @@ from circadia.server.scratch_store import open_scratch_store
 from circadia.server.sleeptime_wiring import SleepModels, build_sleep_models, build_sleep_parts, build_sleeptime
 from circadia.settings import Settings
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.sleeptime.markdown import history
+from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
 from circadia.sleeptime.markdown.changeset import Changeset
 from circadia.sleeptime.markdown.dream import FOLDER_RULES, Dream, choose_folder_operations
@@ -184,10 +184,10 @@ class ConfiguredFolders:
         )
 
     async def list_history(self, name: str) -> Collection[Changeset]:
-        return await self._read(lambda: history.list_history(self._root(name)))
+        return await self._read(lambda: publication.list_history(self._root(name)))
 
     async def show_diff(self, name: str, dream_id: str) -> str:
-        return await self._read(lambda: history.show_diff(self._root(name), dream_id))
+        return await self._read(lambda: publication.show_diff(self._root(name), dream_id))
 
     async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
         """Dream now. Raises Conflict: another process dreams over the folder, or changes wait for a person."""

@@ -13,11 +13,11 @@ import pytest
 from circadia.memory.transfer.formats import detect_format, import_lines
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.sessions import TranscriptSession, find_sessions, gather
+from tests.sleeptime.markdown.transcript_files import write_openclaw_sessions
 
 pytestmark = pytest.mark.spec("DREAM-30", "MEM-16")
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
-ROWS = Path(__file__).with_name("openclaw-agent.sql").read_text("utf-8")
 WHEN = "2026-11-30T04:00:00Z"
 
 
@@ -28,17 +28,11 @@ def agent(tmp_path: Path) -> Path:
     return tmp_path / "main"
 
 
-def count_bytes(text: str) -> int:
-    return len(text.encode())
-
-
 @pytest.fixture
 def writer(agent: Path) -> Iterator[sqlite3.Connection]:
     """OpenClaw's own connection, which stays open, and has rows in the log beside the file."""
     with closing(sqlite3.connect(agent / "agent" / "openclaw-agent.sqlite", isolation_level=None)) as database:
-        database.execute("PRAGMA journal_mode=WAL")
-        database.create_function("octet_length", 1, count_bytes)  # SQLite has it since 3.43
-        database.executescript(ROWS)
+        write_openclaw_sessions(database)
         yield database
 
 
@@ -92,9 +86,9 @@ def test_what_a_person_has_rewound_is_no_evidence(agent: Path, writer: sqlite3.C
         "INSERT INTO session_windows (session_id, session_key, previous_session_id, reason, created_at, updated_at) "
         "VALUES ('s4', 'agent:main:main', 's3', 'rewind', 0, 0)"
     )
-    found = {each.id: texts(each) for each in find_sessions(agent, {}, NOW)}
+    found = {each.id: each for each in find_sessions(agent, {}, NOW)}
     assert set(found) == {"s1", "s2", "s4"}, "s3 goes on as s4"
-    assert found["s4"] == ["Hello.", "Use port 5499."]
+    assert (texts(found["s4"]), found["s4"].root) == (["Hello.", "Use port 5499."], "/home/ann")
 
 
 def test_damaged_rows_are_counted_and_what_is_no_such_database_is_left_alone(

@@ -9,7 +9,7 @@ import pytest
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.dream_job import DreamMode
-from circadia.sleeptime.markdown import history, publication
+from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.dream_state import DreamOutcome, load_state, read_diary, save_state
 from circadia.sleeptime.markdown.dream_status import fetch_status, find_wait
 from circadia.testing.scripted_model import ScriptedChatModel
@@ -79,7 +79,7 @@ async def test_a_person_accepts_or_refuses_by_file(stand: DreamStand) -> None:
     await stand.accept(PurePosixPath("database.md"))
     assert MOVED in stand.read("database.md")
     assert not (stand.root / "learned.md").exists()
-    (proposed,) = (each for each in history.list_history(stand.root) if each.proposed)
+    (proposed,) = (each for each in publication.list_history(stand.root) if each.proposed)
     assert PurePosixPath("learned.md") in proposed.proposed
     with pytest.raises(NotFound, match=r"nothing\.md"):
         await stand.act(lambda dream: dream.refuse([PurePosixPath("nothing.md")]))
@@ -253,7 +253,7 @@ async def test_undo_restores_the_folder_exactly_and_the_facts_do_not_come_back(s
     stand.session("s1", *SAID)
     await stand.dream()
     await stand.accept()
-    (done,) = history.list_history(stand.root)
+    (done,) = publication.list_history(stand.root)
     await stand.act(lambda dream: dream.undo(done.id))
     assert stand.contents() == before
     assert (await stand.dream()).state is DreamOutcome.UNCHANGED
@@ -264,7 +264,7 @@ async def test_undo_leaves_what_later_dreams_and_people_have_written_elsewhere(s
     stand.session("s1", *SAID)
     await stand.dream()
     await stand.accept()
-    (done,) = history.list_history(stand.root)
+    (done,) = publication.list_history(stand.root)
     stand.write("database.md", stand.read("database.md") + "- The backup is on port 5434.\n")
     await stand.act(lambda dream: dream.undo(done.id))
     assert "on port 5433." in stand.read("database.md")

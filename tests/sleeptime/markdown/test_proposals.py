@@ -5,8 +5,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
-from circadia.sleeptime.markdown.history import list_history, undo
-from circadia.sleeptime.markdown.publication import propose, publish, recover, refuse
+from circadia.sleeptime.markdown.publication import list_history, propose, publish, recover, refuse, undo
 from tests.sleeptime.markdown.folder_changes import NOW, read, read_all, stage_now, write_all
 from tests.sleeptime.markdown.git_folder import git, make_repository
 

@@ -23,7 +23,7 @@ from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import DreamWatch, open_dream
 from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
-from circadia.sleeptime.markdown import history
+from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.dream import Dream
 from circadia.sleeptime.markdown.dream_state import (
     DreamOutcome,
@@ -68,7 +68,7 @@ Transcripts = Annotated[
     typer.Option(
         "--transcripts",
         metavar="DIR",
-        help="Folder of the agent's sessions; by default the last one, or the one around the memory folder.",
+        help="Folder of the agent's sessions; by default the last one, that around the memory folder, or OpenClaw's.",
     ),
 ]
 Project = Annotated[str | None, typer.Option("--project", metavar="ROOT", help="Read only sessions of this project.")]
@@ -220,14 +220,14 @@ def undo(folder: Folder, key: DreamKey = None, config: Config = None) -> Output:
 def diff(folder: Folder, key: DreamKey = None) -> None:
     """Print what a dream changed or proposes, as a unified diff."""
     folder = _find_folder(folder)
-    typer.echo(history.show_diff(folder, key or _newest(folder, published=False)), nl=False)
+    typer.echo(publication.show_diff(folder, key or _newest(folder, published=False)), nl=False)
 
 
 @app.command(epilog="Example: circadia dream log ~/.claude/projects/app/memory")
 def log(folder: Folder) -> Output:
     """List the dreams over a folder, newest first, and the diary."""
     folder = _find_folder(folder)
-    entries, diary = history.list_history(folder), list(read_diary(folder))
+    entries, diary = publication.list_history(folder), list(read_diary(folder))
     document = {
         "dreams": [
             {
@@ -295,7 +295,7 @@ def _paths(files: Sequence[str] | None) -> Sequence[PurePosixPath]:
 
 
 def _newest(folder: Path, *, published: bool) -> str:
-    for each in history.list_history(folder):
+    for each in publication.list_history(folder):
         if each.undoes is None and (each.published or not published):
             return each.id
     raise InvalidRequest(f"no dream has changed {str(folder)!r}")

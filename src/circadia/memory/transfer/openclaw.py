@@ -145,19 +145,18 @@ def find_abandoned_lines(lines: Iterable[tuple[int, bytes]]) -> frozenset[int]:
 
     A line `leaf` says that the session goes on from its `targetId`; without one, no line is taken back.
     """
-    parents: dict[object, tuple[int, object]] = {}
-    tip: object = None
-    was_rewound = False
+    parents: dict[int, tuple[int, int]] = {}
+    tip, was_rewound = 0, False
     for number, raw in lines:
         try:
             line = as_mapping(orjson.loads(raw))
         except ValueError:
             continue
         if line.get("type") == "leaf":
-            tip, was_rewound = line.get("targetId"), True
-        elif isinstance(entry := line.get("id"), str):
-            parents[entry] = number, as_text(line.get("parentId"))
-            tip = entry
+            tip, was_rewound = hash(as_text(line.get("targetId"))), True
+        elif line.get("type") != "session" and isinstance(entry := line.get("id"), str):
+            tip = hash(entry)
+            parents[tip] = number, hash(as_text(line.get("parentId")))
     while was_rewound and tip in parents:
         _, tip = parents.pop(tip)
     return frozenset(number for number, _ in parents.values()) if was_rewound else frozenset()

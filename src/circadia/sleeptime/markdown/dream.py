@@ -17,7 +17,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
 from circadia.ids import IdSource
 from circadia.memory.redaction import redact
-from circadia.records.bank import Bank, BankPolicy
+from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.dream_job import DreamMode
 from circadia.records.sleep_call import SleepCost
@@ -28,7 +28,7 @@ from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of
 from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
-from circadia.sleeptime.markdown import history, publication
+from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER
 from circadia.sleeptime.markdown.changeset import FileVersions, list_changeset_ids
 from circadia.sleeptime.markdown.dream_state import (
@@ -56,8 +56,6 @@ from circadia.stores.base import Store
 from circadia.stores.locks import bank_key
 
 BY: Final = "circadia dream"
-FOLDER_POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
-"""Passes begin by a dream alone, and change nothing that its files do not say."""
 FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, check_grounding)
 """A person says most of what is worth a note only once."""
 _UNFINISHED: Final = (PassStatus.FAILED, PassStatus.CANCELLED, PassStatus.SKIPPED, PassStatus.PARTIAL)
@@ -184,7 +182,7 @@ class Dream:
         with lock_memory_folder(self._root, self._clock):
             bank, _, _ = await self._open()
             undo_id = self._ids.new("und")
-            result = await asyncio.to_thread(history.undo, self._root, dream_id, undo_id, now=self._clock.now())
+            result = await asyncio.to_thread(publication.undo, self._root, dream_id, undo_id, now=self._clock.now())
             snapshot = await asyncio.to_thread(take_snapshot, self._root)
             await self._bank.take_in_entries(bank, snapshot.all_entries)
             append_to_diary(self._root, self._clock.now(), f"{dream_id}: undone")
@@ -194,7 +192,7 @@ class Dream:
         """Finish what was interrupted, and read the folder; return the pass that has still to be decided on, too."""
         for result in await asyncio.to_thread(publication.recover, self._root):
             self._note_rescued(result)
-        bank = await self._bank.open(FOLDER_POLICY)
+        bank = await self._bank.open()
         snapshot = await asyncio.to_thread(take_snapshot, self._root)
         self._opened.snapshot = snapshot
         run = await self._find_staged_pass(bank)
@@ -260,13 +258,13 @@ class Dream:
 
     def _require_proposal(self, run: Pass | None) -> tuple[str, Sequence[str]]:
         """Return the entry of the history that waits for a person, and what it leaves out. Raises NotFound."""
-        entries = [each for each in history.list_history(self._root) if each.proposed]
-        if run is None and not entries:
+        entry = publication.find_proposal(self._root)
+        if run is None and entry is None:
             raise NotFound("no dream waits for you in this folder; `circadia dream log` lists what was done")
-        return (entries[0].id, entries[0].left_out) if entries else ("", ())
+        return (entry.id, entry.left_out) if entry else ("", ())
 
     def _drop_proposals(self) -> None:
-        for each in history.list_history(self._root):
+        for each in publication.list_history(self._root):
             if each.proposed:
                 publication.refuse(self._root, each.id)
 
@@ -299,11 +297,12 @@ class Dream:
             plan = await self._plan(bank, snapshot, _concerning(changes, plan, files))
         elif run is not None and mode is not DreamMode.DRY_RUN:
             await self._refuse(bank, run, plan.left_out)
+        whys = ((text_of(each), plan.left_out.get(each.number)) for each in changes)
         contents, upkeep = await self._add_upkeep(snapshot, plan, files)
         report = DreamReport(
             id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
-            retired=plan.retired + len(upkeep.retired), left_out=[*refused, *_describe_left_out(changes, plan)],
-            findings=upkeep.findings,
+            retired=plan.retired + len(upkeep.retired), findings=upkeep.findings,
+            left_out=[*refused, *(f"{text!r:.200}: {why}" for text, why in whys if why)],
             files=[path for path in contents if path.parts[0] != OWN_FOLDER],
         )  # fmt: skip
         if not contents:
@@ -315,7 +314,7 @@ class Dream:
         report = replace(report, id=report.id or entry or self._ids.new("drm"))
         versions = [FileVersions(path=path, old=snapshot.contents_of(path), new=contents[path]) for path in contents]
         if mode is DreamMode.DRY_RUN:
-            return replace(report, state=DreamOutcome.SHOWN, diff=history.render_diff(versions))
+            return replace(report, state=DreamOutcome.SHOWN, diff=publication.render_diff(versions))
         report = replace(report, id=await asyncio.to_thread(self._stage, report, versions))
         moved = len(plan.gone) + len(upkeep.retired)
         limit = max(1, min(CEILING_NOTES, int(len(snapshot.entries) * CEILING_SHARE)))
@@ -379,11 +378,6 @@ class Dream:
     async def _cost_of(self, run: Pass) -> SleepCost:
         async with self._store.begin_read() as tx:
             return await tx.sleep_calls.sum_cost(pass_id=run.id)
-
-
-def _describe_left_out(changes: Sequence[Change], plan: FolderPlan) -> Sequence[str]:
-    texts = {change.number: text_of(change) for change in changes}
-    return [f"{texts[number]!r:.200}: {why}" for number, why in plan.left_out.items()]
 
 
 def _concerning(changes: Sequence[Change], plan: FolderPlan, files: Collection[PurePosixPath]) -> Sequence[Change]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.records.dream_job import DreamMode
@@ -107,8 +107,6 @@ LONGEST_BACK_OFF: Final = timedelta(hours=24)
 
 
 class DreamState(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     enabled_at: datetime | None = None
     """When a person agreed to dreams over this folder."""
     transcripts: str | None = None

@@ -84,12 +84,15 @@ def apply_edits(document: Document, edits: Sequence[Edit]) -> bytes:
 
 
 def _change_description(document: Document, edit: EntryChange) -> Document:
-    place = document.description
+    place, text = document.description, " ".join((edit.text or "").split())
     if place is None or document.raw(place) != document.raw(edit.entry):
         raise Conflict("its description has changed; read the file again")
     end = document.raw(place)[len(document.raw(place).rstrip(_LINE_ENDS)) :]
-    line = f"description: {render_scalar(edit.text or '')}".encode("utf-8", "replace") + end
-    return parse_entries(document.data[: place.start] + line + document.data[place.end :])
+    line = f"description: {render_scalar(text)}".encode("utf-8", "replace") + end
+    changed = parse_entries(document.data[: place.start] + line + document.data[place.end :])
+    if changed.front_matter != {**document.front_matter, "description": text}:
+        raise Conflict("its front matter would read differently; change its description by hand")
+    return changed
 
 
 def check_editable(document: Document) -> None:
@@ -285,18 +288,13 @@ def _find_section(document: Document, headings: tuple[str, ...] | None) -> Seque
     """
     if headings is None:
         return document.blocks
-    section: list[MarkdownBlock] = []
-    inside = not headings
-    for block in document.blocks:
-        if block.kind == BlockKind.HEADING:
-            if inside:
-                return section[:-1] if section and is_keep(document.data, section[-1]) else section
-            inside = block.headings == headings
-        if inside:
-            section.append(block)
-    if not inside:
+    section = [block for block in document.blocks if block.headings == headings]
+    if headings and not section:
         raise InvalidRequest(f"the file has no section {' / '.join(headings)!r}")
-    return section
+    again = [at for at, block in enumerate(section) if block.kind == BlockKind.HEADING][1:]
+    section = section[: again[0]] if again else section
+    is_last = section[-1:] == list(document.blocks[-1:])
+    return section[:-1] if section and not is_last and is_keep(document.data, section[-1]) else section
 
 
 def _styles(document: Document, section: Sequence[MarkdownBlock], place: int) -> Iterator[tuple[bytes, int, int]]:

@@ -27,6 +27,8 @@ _MAX_BRACKETS: Final = 100
 _KEEP: Final = re.compile(rb"<!--[ \t]*keep[ \t]*-->")
 _LABEL: Final = re.compile(r"\*\*([^*\n]{1,40}):\*\*|\*\*([^*\n]{1,40})\*\*:")
 _STEP: Final = re.compile(rb" {0,3}\d{1,9}[.)][ \t]")
+_YAML_BREAKS: Final = str.maketrans("\x85\u2028\u2029", "   ")
+"""Characters that break a line in YAML, and none in a file."""
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _PINS: Final = ("keep", "read_only")
 """Keys of the front matter that pin a file; Letta's MemFS writes `read_only`."""
@@ -287,7 +289,7 @@ def _front_matter_node(text: bytes) -> object:
     if len(text) > _MAX_FRONT_MATTER_BYTES or text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
         return None
     try:
-        loader: Any = yaml.SafeLoader(text.decode())
+        loader: Any = yaml.SafeLoader(text.decode().translate(_YAML_BREAKS))
         return loader.get_single_node()
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
         return None

@@ -7,9 +7,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
@@ -21,6 +20,7 @@ from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import split_rows
 from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, open_anchored
 from circadia.sleeptime.markdown.entries import Document, MarkdownBlock
 from circadia.sleeptime.markdown.links import IndexLine, find_index_lines
@@ -29,10 +29,10 @@ from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.publish.effects import NOTE
 from circadia.stores.base import Store, Tx
 
-T = TypeVar("T")
-
 BANK: Final = "folder"
 """Name of the only bank in a folder's database."""
+POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
+"""Passes begin by a dream alone, and change nothing that its files do not say."""
 SPEAKER: Final = "memory"
 """Speaker of the entries."""
 AT_ONCE: Final = 200
@@ -65,14 +65,14 @@ class FolderBank:
         self._store = store
         self._memory = memory
 
-    async def open(self, policy: BankPolicy) -> Bank:
-        """Return the bank with this policy; create it at the first dream."""
+    async def open(self) -> Bank:
+        """Return the bank; create it at the first dream."""
         async with self._store.begin_write() as tx:
             bank = await tx.banks.get_by_name(BANK)
             if bank is None:
-                return await self._memory.banks.create(tx, NewBank(name=BANK, policy=policy), by=SPEAKER)
-            if bank.policy != policy:
-                bank = await self._memory.banks.change(tx, bank, by=SPEAKER, policy=policy)
+                return await self._memory.banks.create(tx, NewBank(name=BANK, policy=POLICY), by=SPEAKER)
+            if bank.policy != POLICY:
+                bank = await self._memory.banks.change(tx, bank, by=SPEAKER, policy=POLICY)
             return bank
 
     async def take_in_entries(self, bank: Bank, entries: Sequence[FolderEntry]) -> None:
@@ -85,10 +85,10 @@ class FolderBank:
         notes = {note.text: note for note in await self.fetch_notes(bank)}
         added = [replace(entry, text=text) for text, entry in wanted.items() if text not in notes]
         removed = [note for text, note in notes.items() if text not in wanted]
-        for part in _batches(reversed(added)):
+        for part in split_rows(reversed(added), AT_ONCE):
             async with self._store.begin_write() as tx:
                 await self._add_entries(tx, bank, part)
-        for part in _batches(removed):
+        for part in split_rows(removed, AT_ONCE):
             async with self._store.begin_write() as tx:
                 for note in part:
                     await self._retire_note(tx, bank, note)
@@ -96,7 +96,7 @@ class FolderBank:
     async def take_in_turns(self, bank: Bank, turns: Iterable[NewEpisode]) -> int:
         """Store the turns that the bank does not have; return how many are new."""
         new = 0
-        for part in _batches(turns):
+        for part in split_rows(turns, AT_ONCE):
             async with self._store.begin_write() as tx:
                 for turn in part:
                     new += await self._remember_turn(tx, bank, turn)
@@ -159,11 +159,6 @@ def _note_id(bank: Bank, source: Episode, text: str) -> NoteId:
     return NoteId(f"{NOTE}{digest.hexdigest()[:28]}")
 
 
-def _batches(rows: Iterable[T]) -> Iterator[Sequence[T]]:
-    rest = iter(rows)
-    return iter(lambda: list(islice(rest, AT_ONCE)), [])
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FolderSnapshot:
     folder: MemoryFolder
@@ -197,17 +192,15 @@ def take_snapshot(root: Path) -> FolderSnapshot:
     folder = read_folder(root)
     documents = {file.path: file.document for file in folder.files}
     lines = list(find_index_lines(folder.index.path, documents[folder.index.path])) if folder.index else []
-    entries = [entry for file in folder.files for entry in _entries_of(file, lines if file is folder.index else ())]
+    index_lines = {line.entry for line in lines}  # they only say where; a log is a source as sessions are
+    entries = [
+        _new_entry(file, block)
+        for file in folder.files
+        for block in (() if file.is_log else file.document.entries)
+        if file is not folder.index or block not in index_lines
+    ]
     descriptions = {entry.file: entry for entry in _descriptions_of(folder, documents, lines)}
     return FolderSnapshot(folder=folder, documents=documents, entries=entries, descriptions=descriptions)
-
-
-def _entries_of(file: MemoryFile, index_lines: Sequence[IndexLine]) -> Iterator[FolderEntry]:
-    """Yield what a file says; lines of the index only say where, and a log is a source as sessions are."""
-    lines = {line.entry for line in index_lines}
-    for block in file.document.entries if not file.is_log else ():
-        if block not in lines:
-            yield _new_entry(file, block)
 
 
 def _descriptions_of(

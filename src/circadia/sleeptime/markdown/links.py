@@ -145,10 +145,6 @@ def part_name(path: PurePosixPath, number: int) -> PurePosixPath:
     return path.with_name(f"{whole_name(path).stem}-part{number}{path.suffix}")
 
 
-def part_number(part: PurePosixPath) -> str:
-    return part.stem.rpartition("-part")[2]
-
-
 def is_part_of(part: PurePosixPath, path: PurePosixPath) -> bool:
     """Return whether a path names another part of the same file."""
     return part not in (path, whole_name(part)) and whole_name(part) == whole_name(path)
@@ -168,7 +164,8 @@ def split_file(path: PurePosixPath, document: Document, *, max_lines: int, max_b
     links = [
         line
         for line in find_index_lines(path, document)
-        if is_part_of(line.target, path) and _may_move(document, line.entry)
+        if is_part_of(line.target, path) and not (line.entry.is_pinned or b"<!--" in document.raw(line.entry))
+        if len(document.raw(line.entry).splitlines()) == 1  # it says no more than where the part is
     ]
     if links:
         document = parse_entries(apply_edits(document, [EntryChange(entry=line.entry) for line in links]))
@@ -199,12 +196,6 @@ def append_part(part: Document, tail: bytes) -> bytes:
     return data + tail
 
 
-def _may_move(document: Document, entry: MarkdownBlock) -> bool:
-    """Return whether a link to a part may be moved: it is not pinned, and says no more than its one line."""
-    raw = document.raw(entry)
-    return not (entry.is_pinned or b"<!--" in raw or len(raw.splitlines()) > 1)
-
-
 def _find_cut(document: Document, max_lines: int, max_bytes: int) -> int:
     """Return the number of blocks that stay: as many as fit, and no heading or comment without what follows it."""
     cut = 0
@@ -212,16 +203,10 @@ def _find_cut(document: Document, max_lines: int, max_bytes: int) -> int:
         last_line = block.line - 1 + len(document.raw(block).splitlines())
         if block.end > max_bytes or last_line > max_lines:
             break
-        if not _leads(document, block):
+        is_comment = block.kind == BlockKind.STRUCTURE and document.raw(block).startswith(b"<!--")
+        if block.kind != BlockKind.HEADING and not is_comment:
             cut = number
     return cut
-
-
-def _leads(document: Document, block: MarkdownBlock) -> bool:
-    """Return whether a block belongs to the one behind it: a heading or a comment."""
-    return block.kind == BlockKind.HEADING or (
-        block.kind == BlockKind.STRUCTURE and document.raw(block).startswith(b"<!--")
-    )
 
 
 def _headings_above(document: Document, cut: int) -> bytes:

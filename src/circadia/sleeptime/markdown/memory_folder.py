@@ -167,8 +167,9 @@ def _walk(top: AnchoredFolder, is_workspace: bool) -> Iterator[tuple[PurePosixPa
             path = here / name
             if name.startswith(".") or not _is_memory(path, is_workspace):
                 continue
-            if _printable(path) != path:
-                yield _printable(path), "its name is not UTF-8; rename it"
+            printable = PurePosixPath(os.fsencode(path).decode("utf-8", "replace"))
+            if printable != path:
+                yield printable, "its name is not UTF-8; rename it"
             elif is_link:
                 yield path, "it is a link; dreams follow none"
             else:
@@ -198,11 +199,6 @@ def _inspect(top: AnchoredFolder, path: PurePosixPath) -> MemoryFile | str | Non
         return "it is binary"
     document = parse_entries(data, is_writable=is_writable)
     return MemoryFile(path=path, document=document, changed_at=datetime.fromtimestamp(status.st_mtime, UTC))
-
-
-def _printable(path: PurePosixPath) -> PurePosixPath:
-    """Return a path whose name is UTF-8; of another, one that is not there."""
-    return PurePosixPath(os.fsencode(path).decode("utf-8", "replace"))
 
 
 def _find_case_problems(files: Sequence[MemoryFile]) -> dict[PurePosixPath, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,8 @@ from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MEMORY_NAMES, TR
 
 RECENT: Final = timedelta(days=30)
 """The first dream of a folder reads no older sessions."""
+_LONGEST_NAME: Final = 200
+"""Characters of a project's name that Claude Code keeps."""
 _HEAD_LINES: Final = 50
 """Lines of a transcript in which the folder of its session is looked for."""
 
@@ -33,8 +36,7 @@ _HEAD_LINES: Final = 50
 def find_memory_folder(path: Path, environment: Mapping[str, str], *, repository: bool = False) -> Path:
     """Return the memory folder that a person means: that of the project at `path`, or `path` itself if it is one.
 
-    Its name is the repository's path, with `-` for all but letters and digits. A repository is a memory folder itself
-    only if it has an index or Letta's tree, or the person says so.
+    A repository is a memory folder itself only if it has an index or Letta's tree, or the person says so.
 
     Raises:
         InvalidRequest: `path` is a project, and Claude Code keeps no memory folder for it.
@@ -44,7 +46,8 @@ def find_memory_folder(path: Path, environment: Mapping[str, str], *, repository
         return path
     root = find_project_root(str(path.resolve()))
     home = Path(environment.get("HOME") or Path.home())
-    around = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude", "projects", _folder_name(root))
+    projects = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude", "projects")
+    around = projects / _find_name(root, projects)
     if (around / "memory").is_dir():
         return around / "memory"
     if not (around.is_dir() or root != str(path.resolve()) or (path / ".git").exists()):
@@ -76,7 +79,7 @@ def find_worktrees(folder: Path) -> Iterator[Path]:
         return
     for other in sorted(around.parent.iterdir()):
         started_in = _find_start(other) if other != around else None
-        if started_in is not None and _folder_name(find_project_root(started_in)) == around.name:
+        if started_in is not None and _find_name(find_project_root(started_in), around.parent) == around.name:
             yield other
 
 
@@ -91,8 +94,14 @@ def _find_start(folder: Path) -> str | None:
     return None
 
 
-def _folder_name(root: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]", "-", root)
+def _find_name(root: str, projects: Path) -> str:
+    """Return the name of a project's folder: its path in UTF-16 with `-` for all but letters and digits.
+
+    A longer one is cut, with a hash behind it that only Claude Code can tell.
+    """
+    name = re.sub("[^A-Za-z0-9]", lambda found: "-" * (1 + (found[0] > "\uffff")), root)
+    longer = projects.glob(f"{name[:_LONGEST_NAME]}-*") if len(name) > _LONGEST_NAME else ()
+    return next((path.name for path in longer), name)
 
 
 def find_project_root(folder: str) -> str:
@@ -112,13 +121,10 @@ def find_project_root(folder: str) -> str:
 
 def group_by_project(sessions: Iterable[TranscriptSession]) -> Mapping[str, Sequence[TranscriptSession]]:
     """Return the sessions by project root; worktrees of a git repository are one project."""
-    roots: dict[str, str] = {}
-    projects: dict[str, list[TranscriptSession]] = {}
+    find_root, projects = cache(find_project_root), dict[str, list[TranscriptSession]]()
     for session in sessions:
         if session.root is not None:
-            if session.root not in roots:
-                roots[session.root] = find_project_root(session.root)
-            projects.setdefault(roots[session.root], []).append(session)
+            projects.setdefault(find_root(session.root), []).append(session)
     return projects
 
 

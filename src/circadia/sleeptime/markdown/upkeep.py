@@ -25,7 +25,6 @@ from circadia.sleeptime.markdown.links import (
     find_links,
     is_part_of,
     part_name,
-    part_number,
     render_index_line,
     render_link,
     resolve_link,
@@ -74,10 +73,9 @@ class FolderUpkeep:
 
     def limit_to(self, files: Collection[PurePosixPath]) -> "FolderUpkeep":
         """Return the changes of these files alone, with all their parts."""
+        contents = {path: data for path, data in self.contents.items() if whole_name(path) in files}
         return replace(
-            self,
-            contents={path: data for path, data in self.contents.items() if whole_name(path) in files},
-            retired=[entry for entry in self.retired if whole_name(entry.path) in files],
+            self, contents=contents, retired=[each for each in self.retired if whole_name(each.path) in files]
         )
 
 
@@ -220,7 +218,10 @@ class UpkeepRun:
 
     def _check_index(self) -> bool:
         """Add a line to the index for each topic file to which no link leads from it; return whether it takes lines."""
-        paths = sorted({*self._files, *self._contents}, key=_index_order)
+        # An index of a folder below comes before what it may link to.
+        paths = sorted(
+            {*self._files, *self._contents}, key=lambda each: (len(each.parts), each.name not in MEMORY_NAMES, each)
+        )
         if len(paths) > self._limits.topic_files + 1:
             message = f"the folder has {len(paths)} files, more than {self._limits.topic_files}; merge some"
             self._report(paths[0], None, message)
@@ -273,15 +274,11 @@ class UpkeepRun:
 
     def _index_line(self, index: PurePosixPath, path: PurePosixPath, lines: Sequence[IndexLine]) -> EntryAddition:
         """Return the line for a file, in the section of the last line for a file of its kind."""
-        kind, description = self._kind_of(path), self._described.get(path, "")
-        like = next((line for line in reversed(lines) if self._kind_of(line.target) == kind), None)
+        kinds, description = {each: file.kind for each, file in self._files.items()}, self._described.get(path, "")
+        like = next((line for line in reversed(lines) if kinds.get(line.target) == kinds.get(path)), None)
         like = like or (lines[-1] if lines else None)
         text = render_index_line(path, self._read(path), index=index, like=like, description=description)
         return EntryAddition(text=text, headings=like.entry.headings if like else None)
-
-    def _kind_of(self, path: PurePosixPath) -> str | None:
-        file = self._files.get(path)
-        return file.kind if file is not None else None
 
     def _check_sizes(self) -> None:
         for path in sorted({*self._files, *self._contents}):
@@ -303,7 +300,8 @@ class UpkeepRun:
             part, data = self._place_tail(path, document, split)
             links = [line.entry.text for line in split.links]
             if part not in [line.target for line in split.links]:
-                links.append(render_link(f"{title_of(path, document)} ({part_number(part)})", part, path))
+                number = part.stem.rpartition("-part")[2]
+                links.append(render_link(f"{title_of(path, document)} ({number})", part, path))
             head = apply_edits(parse_entries(split.head), [EntryAddition(text=link) for link in links])
         except CircadiaError as error:
             self._report(path, None, f"it is too long, and was not split: {error.message}")
@@ -326,8 +324,7 @@ class UpkeepRun:
         front = document.data[: document.body_start].removeprefix(BOM)
         topics = [self._read(file.path) for file in self._folder.topics if file.path != path]
         if topics and not front:
-            described = f"More of {path.name}"
-            front = render_front_matter(topics, name=fresh.stem, description=described, kind="reference")
+            front = render_front_matter(topics, name=fresh.stem, description=f"More of {path.name}", kind="reference")
         return fresh, append_part(parse_entries(front), split.tail)
 
 
@@ -343,8 +340,3 @@ def _find_repeats(path: PurePosixPath, document: Document) -> dict[MarkdownBlock
             first[key] = kept
             repeats[less] = ("the same text stands there twice", f"{path} line {kept.line}")
     return repeats
-
-
-def _index_order(path: PurePosixPath) -> tuple[int, bool, PurePosixPath]:
-    """Order files so that an index of a folder below comes before what it may link to."""
-    return len(path.parts), path.name not in MEMORY_NAMES, path
