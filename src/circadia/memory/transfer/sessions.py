@@ -19,6 +19,7 @@ from circadia.memory.capture.recorder import clean_and_shorten
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.claude_code import find_rewound_lines
+from circadia.memory.transfer.codex import find_rolled_back_lines
 from circadia.memory.transfer.formats import detect_transcript, read_turns
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.openclaw import (
@@ -42,7 +43,11 @@ _OWN_FOLDER: Final = ".circadia"
 """What a dream keeps in a memory folder."""
 BY_PROGRAM: Final = "it was started by a program"
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-_REWINDS: Final = {ImportFormat.CLAUDE_CODE: find_rewound_lines, ImportFormat.OPENCLAW: find_abandoned_lines}
+_REWINDS: Final = {
+    ImportFormat.CLAUDE_CODE: find_rewound_lines,
+    ImportFormat.CODEX: find_rolled_back_lines,
+    ImportFormat.OPENCLAW: find_abandoned_lines,
+}
 """What finds the lines of a session that a person has taken back."""
 
 

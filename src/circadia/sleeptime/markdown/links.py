@@ -27,6 +27,9 @@ LONGEST_LINE: Final = 150
 """Characters of a line, as Claude Code's own instructions ask for."""
 _SEPARATOR: Final = " — "
 _SEPARATORS: Final = frozenset(" \t—–-:·|•→,;")
+_PART: Final = re.compile(r"-part\d{1,4}$")
+_LINK_LINES: Final = 2
+"""Lines of the link to the next part, with the blank line before it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,11 +121,6 @@ def render_index_line(
 def title_of(path: PurePosixPath, document: Document) -> str:
     heading = next((block.text for block in document.blocks if block.kind == BlockKind.HEADING and block.text), "")
     return " ".join((document.front_matter.get("name") or heading or path.stem).split())[:80]
-
-
-_PART: Final = re.compile(r"-part\d{1,4}$")
-_LINK_LINES: Final = 2
-"""Lines of the link to the next part, with the blank line before it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
