@@ -149,7 +149,10 @@ async def test_a_repository_is_no_memory_folder_unless_it_is_named_as_such(
     stand: DreamStand, home: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D2"""
-    files = {"README.md": b"# Heron\n", "docs/ports.md": b"- The staging database is on port 5433.\n"}
+    files = {
+        "README.md": b"# Heron\n", "docs/ports.md": b"- The staging database is on port 5433.\n",
+        "system/README.md": b"# The system of Heron\n",
+    }  # fmt: skip
     make_repository(home / "heron", files)
     (home / "heron" / "src").mkdir()
     looked_for = f".claude/projects/{re.sub('[^A-Za-z0-9]', '-', str((home / 'heron').resolve()))}/memory"
@@ -162,7 +165,7 @@ async def test_a_repository_is_no_memory_folder_unless_it_is_named_as_such(
     kept = home / looked_for.replace(".claude", "config")
     kept.mkdir(parents=True)
     assert (await run("dream", "status", "heron", "--json")).json["files"] == 0
-    assert (await run("dream", "status", "heron", "--repository", "--json")).json["files"] == 2
+    assert (await run("dream", "status", "heron", "--repository", "--json")).json["files"] == 3
 
 
 @pytest.mark.spec("DREAM-40", "DREAM-41")

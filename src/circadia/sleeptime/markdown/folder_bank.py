@@ -5,6 +5,7 @@ Files and rows refer to each other by the text alone, so a folder that anybody e
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -18,7 +19,7 @@ from circadia.memory.episodes import MAX_CHARACTERS, NewEpisode, is_text
 from circadia.memory.redaction import redact
 from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, BankPolicy, Trust
-from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.episode import EpisodeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.change_rules import split_rows
 from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, open_anchored
@@ -99,7 +100,9 @@ class FolderBank:
         for part in split_rows(turns, AT_ONCE):
             async with self._store.begin_write() as tx:
                 for turn in part:
-                    new += await self._remember_turn(tx, bank, turn)
+                    at = None if turn.at is None else min(turn.at, self._clock.now())  # a wrong clock would lose it
+                    with suppress(Conflict):  # the session's file was rewritten: what was read first stays
+                        new += (await self._memory.episodes.remember(tx, bank, replace(turn, at=at))).new
         return new
 
     async def fetch_notes(self, bank: Bank) -> Sequence[Note]:
@@ -122,7 +125,8 @@ class FolderBank:
                 metadata={"file": str(entry.file), "line": entry.block.line},
             )  # fmt: skip
             episode = (await self._memory.episodes.remember(tx, bank, given)).episode
-            key = _note_id(bank, episode, entry.text)
+            digest = hashlib.sha256("\0".join((bank.id, episode.id, entry.text)).encode()).hexdigest()
+            key = NoteId(f"{NOTE}{digest[:28]}")  # the same when the entry comes back
             if await tx.notes.get(bank.id, key) is not None:
                 await tx.notes.retire(key, None)
                 continue
@@ -144,19 +148,6 @@ class FolderBank:
                 await self._memory.episodes.demote(
                     tx, bank, episode_id, by=SPEAKER, reason=REMOVED, evidence=f"{REMOVED}: {note.id}"
                 )
-
-    async def _remember_turn(self, tx: Tx, bank: Bank, turn: NewEpisode) -> bool:
-        at = None if turn.at is None else min(turn.at, self._clock.now())  # else a wrong clock would lose the turn
-        try:
-            return (await self._memory.episodes.remember(tx, bank, replace(turn, at=at))).new
-        except Conflict:  # the session's file was rewritten: what was read first stays
-            return False
-
-
-def _note_id(bank: Bank, source: Episode, text: str) -> NoteId:
-    """Return the id of an entry's note: the same when the entry comes back."""
-    digest = hashlib.sha256("\0".join((bank.id, source.id, text)).encode())
-    return NoteId(f"{NOTE}{digest.hexdigest()[:28]}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

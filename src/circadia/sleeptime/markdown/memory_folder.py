@@ -8,6 +8,7 @@ meanwhile shows when it publishes.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -117,7 +118,7 @@ def read_folder(root: Path) -> MemoryFolder:
         reason = error.strerror if isinstance(error, OSError) else "a circle of links"
         raise InvalidRequest(f"{str(root)!r} is no readable folder ({reason}); name a memory folder") from error
     index_name = next((name for name in INDEX_NAMES if name in top), None)
-    is_tree = index_name not in MEMORY_NAMES and TREE in top
+    is_tree = index_name not in MEMORY_NAMES and has_tree(root)
     is_project = bool(top & INSTRUCTION_NAMES) or (".git" in top and any(name.startswith("README") for name in top))
     is_workspace = index_name in MEMORY_NAMES and is_project
     names: set[str] = set()
@@ -145,6 +146,13 @@ def read_folder(root: Path) -> MemoryFolder:
         is_tree=is_tree,
         names=frozenset(names),
     )
+
+
+def has_tree(root: Path) -> bool:
+    """Return whether a folder is Letta's: files of `system` have front matter, which its hook demands."""
+    with suppress(OSError):
+        return any(file.read_bytes().startswith(b"---") for file in (root / TREE).rglob("*.md"))
+    return False
 
 
 def comparable_path(path: PurePosixPath) -> str:

@@ -23,7 +23,7 @@ from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 from circadia.sleeptime.markdown.dream_state import DreamState
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.git_repository import GitRepository
-from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MEMORY_NAMES, TREE
+from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MEMORY_NAMES, has_tree
 
 RECENT: Final = timedelta(days=30)
 """The first dream of a folder reads no older sessions."""
@@ -41,8 +41,8 @@ def find_memory_folder(path: Path, environment: Mapping[str, str], *, repository
     Raises:
         InvalidRequest: `path` is a project, and Claude Code keeps no memory folder for it.
     """
-    names = (*MEMORY_NAMES, TREE, OWN_FOLDER)
-    if repository or not path.is_dir() or any((path / name).exists() for name in names):
+    names = (*MEMORY_NAMES, OWN_FOLDER)
+    if repository or not path.is_dir() or any((path / name).exists() for name in names) or has_tree(path):
         return path
     root = find_project_root(str(path.resolve()))
     home = Path(environment.get("HOME") or Path.home())
