@@ -186,6 +186,19 @@ async def test_a_new_fact_goes_where_the_agent_reads_it_with_and_without_an_inde
 
 
 @pytest.mark.spec("DREAM-40")
+@pytest.mark.parametrize("description", ["", "Facts"])
+async def test_an_empty_folder_gets_an_index_with_the_fact(
+    stand: DreamStand, home: Path, provider: Provider, description: str
+) -> None:
+    (home / "empty").mkdir()
+    await dream(
+        provider, {"file": "MEMORY.md", "said": "5499", "text": TEXT, "description": description}, folder="empty"
+    )
+    (file,) = (path for path in (home / "empty").iterdir() if path.is_file())
+    assert file.read_text("utf-8").startswith(f"# Memory\n\n- {TEXT} <!-- circadia: session s1")
+
+
+@pytest.mark.spec("DREAM-40")
 async def test_a_folder_whose_index_holds_the_facts_gets_them_there(stand: DreamStand, provider: Provider) -> None:
     """D3, D4: as OpenClaw's workspace and Codex's handbook."""
     (stand.root / "database.md").unlink()

@@ -27,7 +27,7 @@ from circadia.sleeptime.markdown.anchored_folder import check_path
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.entries import label_of, without_comments
 from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
-from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MemoryFile, comparable_path
+from circadia.sleeptime.markdown.memory_folder import DAY_NAME, INDEX_NAMES, MemoryFile, comparable_path
 from circadia.sleeptime.operations.consolidate import ANSWER_TOKENS, Consolidate, fetch_sources
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
@@ -307,7 +307,7 @@ class _AnswerReader:
         known = self._known.get(comparable_path(name))
         if known is not None:
             return "" if known.is_log else str(known.path), ""
-        if not name.name or not self._takes_files(name):
+        if str(name) in ("", ".", INDEX_NAMES[0]) or not self._takes_files(name):
             return "", ""
         if not written.description.strip() and comparable_path(name) not in self._described:
             return str(name), _NO_DESCRIPTION

@@ -95,13 +95,11 @@ def stage(
         StorageUnavailable: the disk is full or cannot be written; nothing is left behind.
     """
     check_changeset_id(changeset_id)
-    for file in files:
-        check_path(file.path)
     if len({fold_name(str(file.path)) for file in files}) < len(files):
         raise InvalidRequest("two of the paths differ only in case; a disk may take them for one file")
     with open_anchored(root) as folder, storage_errors(root, _UNTOUCHED):
         for file in files:
-            folder.check_spelling(file.path)
+            folder.check_spelling(check_path(file.path))
         with open_own_folder(folder, DREAMS_FOLDER) as dreams:
             if changeset_id in dreams.list_names():
                 raise Conflict(f"there is a dream {changeset_id!r} in {str(root)!r} already; take a new id")
