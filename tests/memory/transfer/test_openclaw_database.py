@@ -96,6 +96,9 @@ def test_damaged_rows_are_counted_and_what_is_no_such_database_is_left_alone(
 ) -> None:
     writer.execute("UPDATE transcript_events SET event_zstd = X'00' WHERE event_zstd IS NOT NULL")
     writer.execute("UPDATE transcript_events SET event_json = '{\"type\":' WHERE session_id = 's1' AND seq = 4")
+    writer.execute(
+        "INSERT INTO transcript_events (session_id, seq, event_json, created_at) VALUES ('s2', 9, '{}', 1 << 61)"
+    )
     one, two = find_sessions(agent, {}, NOW)
     assert (one.broken_lines, texts(one)) == (1, ["done"])
     assert (two.broken_lines, texts(two)) == (1, ["done"])

@@ -48,6 +48,14 @@ else:
 DATABASE: Final = "openclaw-agent.sqlite"
 _LONGEST_EVENT: Final = 4 * 2**20
 """Bytes of a row's event that OpenClaw allows itself; larger ones are none of its own."""
+_SESSIONS: Final = """
+SELECT session_id, count(*), max(0, min(max(created_at), 4102444800000)) FROM transcript_events
+WHERE session_id NOT IN (
+  SELECT previous_session_id FROM session_windows
+  WHERE reason IN ('rewind', 'switch') AND previous_session_id IS NOT NULL
+) GROUP BY session_id
+"""
+"""No time is beyond the year 2100, whatever is written."""
 _OTHER_KINDS: Final = (
     "branch_summary", "compaction", "custom", "custom_message", "label", "leaf", "model_change", "session_info",
     "thinking_level_change",
@@ -107,11 +115,7 @@ def list_database_sessions(file: Path) -> Sequence[tuple[str, int, int]]:
     with _open_database(file) as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'transcript_events'").fetchone():
             return []  # of a version that keeps sessions in files
-        return database.execute(
-            "SELECT session_id, count(*), max(created_at) FROM transcript_events WHERE session_id NOT IN (SELECT "
-            "previous_session_id FROM session_windows WHERE reason IN ('rewind', 'switch') AND previous_session_id "
-            "IS NOT NULL) GROUP BY session_id"
-        ).fetchall()
+        return database.execute(_SESSIONS).fetchall()
 
 
 def read_database_lines(file: Path, session: str) -> Iterator[tuple[int, bytes]]:
