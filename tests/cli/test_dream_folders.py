@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
 from tests.sleeptime.markdown.dream_stand import DreamStand, EditScript, prompt_of
 from tests.sleeptime.markdown.git_folder import git, make_repository
+from tests.sleeptime.markdown.transcript_files import write_openclaw_sessions
 
 SAID = "The staging database of the project Heron is on port 5499 now."
 TEXT = "The staging database of the project Heron is on port 5499."
@@ -27,6 +30,17 @@ HOOK = """#!/bin/sh
 for file in $(git diff --cached --name-only --diff-filter=ACM | grep '^system/.*\\.md$'); do
   git show ":$file" | sed -n '2,/^---$/p' | grep -v '^---$' | grep -qv '^\\(description\\|limit\\): ' \\
     && echo "$file: unknown frontmatter key" && exit 1
+done
+exit 0
+"""
+INDEX_HOOK = """#!/bin/sh
+# As Letta Code 0.32 installs it for a folder with MEMORY.md: each folder has one, without front matter; each other
+# file has name and description alone.
+for file in $(git diff --cached --name-only --diff-filter=ACM | grep '\\.md$'); do
+  [ -e "$(dirname "$file")/MEMORY.md" ] || { echo "$file: missing required index"; exit 1; }
+  keys=$(git show ":$file" | sed -n '1{/^---$/!q};2,/^---$/s/^\\([a-z]*\\):.*/\\1/p' | tr '\\n' ' ')
+  case "$file" in *MEMORY.md) wanted="";; *) wanted="name description ";; esac
+  [ "$keys" = "$wanted" ] || { echo "$file: unknown frontmatter key in $keys"; exit 1; }
 done
 exit 0
 """
@@ -100,12 +114,45 @@ async def test_in_a_letta_folder_a_new_file_has_its_keys_so_that_the_agent_can_g
     assert (accepted["state"], "the folder is frozen" in accepted["detail"]) == ("proposed", True)
 
 
+@pytest.mark.spec("DREAM-40")
+async def test_in_a_letta_folder_with_indexes_new_files_have_its_keys_and_lie_in_a_folder_that_has_one(
+    stand: DreamStand, provider: Provider
+) -> None:
+    """D1: as Letta Code 0.32 keeps a folder on its servers."""
+    folder = stand.root.with_name("letta")
+    described = b"---\nname: %s\ndescription: %s\n---\n\n- Ann.\n"
+    index = b"# Memory\n\n- [%s](%s.md)\n"
+    make_repository(folder, {
+        "MEMORY.md": index % (b"Ann", b"ann") + b"- [Work](work/MEMORY.md)\n", "ann.md": described % (b"ann", b"her"),
+        "work/MEMORY.md": index % (b"Heron", b"heron"), "work/heron.md": described % (b"heron", b"ports"),
+        "home/MEMORY.md": b"# Home\n", "trips/MEMORY.md": b"# Trips\n", "people/MEMORY.md": b"# People\n",
+    })  # fmt: skip
+    hook = folder / ".git" / "hooks" / "pre-commit"
+    hook.write_text(INDEX_HOOK)
+    hook.chmod(0o755)
+    edits = (
+        {"file": "work/redis.md", "said": "6380", "text": "Redis is on port 6380.", "description": "Redis"},
+        {"file": "ports/heron.md", "said": "5499", "text": TEXT, "description": "Ports"},
+    )
+    stand.session("s1", "Redis of Heron is on port 6380.", SAID)
+    await dream(provider, *edits, folder="letta")
+    assert git(folder, "log", "-1", "--format=%s") == "Dream: 2 added, 0 replaced, 0 retired"
+    assert (folder / "work" / "redis.md").read_text("utf-8").startswith("---\nname: redis\ndescription: Redis\n---\n")
+    assert TEXT in (folder / "heron.md").read_text("utf-8")
+    listed = (folder / "MEMORY.md").read_text("utf-8")
+    assert "(heron.md)" in listed
+    assert "(work/redis.md)" in listed
+
+
 @pytest.mark.spec("DREAM-41")
 async def test_a_repository_is_no_memory_folder_unless_it_is_named_as_such(
     stand: DreamStand, home: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D2"""
-    files = {"README.md": b"# Heron\n", "docs/ports.md": b"- The staging database is on port 5433.\n"}
+    files = {
+        "README.md": b"# Heron\n", "docs/ports.md": b"- The staging database is on port 5433.\n",
+        "system/README.md": b"# The system of Heron\n",
+    }  # fmt: skip
     make_repository(home / "heron", files)
     (home / "heron" / "src").mkdir()
     looked_for = f".claude/projects/{re.sub('[^A-Za-z0-9]', '-', str((home / 'heron').resolve()))}/memory"
@@ -118,7 +165,7 @@ async def test_a_repository_is_no_memory_folder_unless_it_is_named_as_such(
     kept = home / looked_for.replace(".claude", "config")
     kept.mkdir(parents=True)
     assert (await run("dream", "status", "heron", "--json")).json["files"] == 0
-    assert (await run("dream", "status", "heron", "--repository", "--json")).json["files"] == 2
+    assert (await run("dream", "status", "heron", "--repository", "--json")).json["files"] == 3
 
 
 @pytest.mark.spec("DREAM-40", "DREAM-41")
@@ -139,6 +186,19 @@ async def test_a_new_fact_goes_where_the_agent_reads_it_with_and_without_an_inde
 
 
 @pytest.mark.spec("DREAM-40")
+@pytest.mark.parametrize("description", ["", "Facts"])
+async def test_an_empty_folder_gets_an_index_with_the_fact(
+    stand: DreamStand, home: Path, provider: Provider, description: str
+) -> None:
+    (home / "empty").mkdir()
+    await dream(
+        provider, {"file": "MEMORY.md", "said": "5499", "text": TEXT, "description": description}, folder="empty"
+    )
+    (file,) = (path for path in (home / "empty").iterdir() if path.is_file())
+    assert file.read_text("utf-8").startswith(f"# Memory\n\n- {TEXT} <!-- circadia: session s1")
+
+
+@pytest.mark.spec("DREAM-40")
 async def test_a_folder_whose_index_holds_the_facts_gets_them_there(stand: DreamStand, provider: Provider) -> None:
     """D3, D4: as OpenClaw's workspace and Codex's handbook."""
     (stand.root / "database.md").unlink()
@@ -150,6 +210,43 @@ async def test_a_folder_whose_index_holds_the_facts_gets_them_there(stand: Dream
     assert f"* Ann likes tea.\n* {TEXT} <!-- circadia: session s1" in stand.read("MEMORY.md")
     assert log.read_text("utf-8") == "- Looked at the staging database of the project Heron.\n"
     assert sorted(stand.contents()) == ["AGENTS.md", "MEMORY.md", "memory/2026-11-20.md"]
+
+
+@pytest.mark.spec("DREAM-32", "DREAM-44")
+@pytest.mark.parametrize(
+    ("stands", "kind", "file", "left_out"),
+    [
+        ("MEMORY.md", "link", "heron.md", ""),
+        ("Memory.md", "file", "heron.md", ""),
+        ("MEMORY.md", "large", "heron.md", ""),
+        ("heron.md", "link", "heron.md", ""),
+        ("database.md", "file", "database.md/heron.md", ""),
+        ("ports", "link", "ports/heron.md", ""),
+        ("MEMORY.md", "file", f"{'鷺' * 100}.md", ""),
+    ],
+)
+async def test_what_is_in_the_way_of_a_file_is_said_and_keeps_no_other_from_being_written(
+    stand: DreamStand, home: Path, provider: Provider, stands: str, kind: str, file: str, left_out: str
+) -> None:
+    path = stand.root / stands
+    if kind == "link":
+        path.unlink(missing_ok=True)
+        (home / "outside").mkdir()
+        path.symlink_to(home / "outside")
+    elif kind == "large":
+        path.write_text("- x\n" * 300_000)
+    elif stands == "Memory.md":
+        path.with_name("MEMORY.md").rename(path)
+    before = {name: data for name, data in stand.contents().items() if name not in ("database.md", "MEMORY.md")}
+    new = {"file": file, "said": "5499", "text": TEXT, "description": "Ports of Heron"}
+    moved = {"file": "database.md", "said": "5499", "replaces": "5432", "text": "Production, on 5432, is beside it."}
+    report = await dream(provider, new, moved)
+    assert (report["state"], report["replaced"]) == ("proposed", 1)
+    assert [left_out in text for text in report["left_out"]][:1] == [True] * bool(left_out)
+    assert "Production, on 5432, is beside it." in stand.read("database.md")
+    assert before.items() <= stand.contents().items()
+    if not left_out:
+        assert any(TEXT in data.decode() for data in stand.contents().values())
 
 
 @pytest.mark.spec("DREAM-41")
@@ -185,6 +282,24 @@ async def test_the_sessions_of_worktrees_count_and_those_of_programs_by_a_switch
     provider.script = EditScript(*edits)
     report = (await run("dream", "elsewhere", "--programs", "--yes", "--json")).json
     assert (report["sessions"], report["added"], report["replaced"]) == (2, 1, 1)
+
+
+@pytest.mark.spec("DREAM-30", "DREAM-40")
+async def test_the_sessions_of_an_openclaw_workspace_are_found_in_its_database(
+    stand: DreamStand, home: Path, provider: Provider
+) -> None:
+    workspace, agent = home / ".openclaw" / "workspace", home / ".openclaw" / "agents" / "main" / "agent"
+    agent.mkdir(parents=True)
+    stand.root.rename(workspace)
+    workspace.joinpath("AGENTS.md").write_text("# Agents\n")
+    workspace.joinpath("MEMORY.md").write_text("# Long-term memory\n\n- Ann likes tea.\n")
+    provider.script = EditScript({"file": "MEMORY.md", "said": "6007", "text": "Service 7 is on port 6007."})
+    with closing(sqlite3.connect(agent / "openclaw-agent.sqlite", isolation_level=None)) as database:
+        write_openclaw_sessions(database)
+        assert (await run("dream", "status", ".openclaw/workspace", "--json")).json["sessions"] == 2
+        report = (await run("dream", ".openclaw/workspace", "--yes", "--json")).json
+    assert (report["state"], report["sessions"], report["added"]) == ("proposed", 2, 1)
+    assert (await run("dream", "status", ".openclaw/workspace", "--json")).json["sessions"] == 0
 
 
 @pytest.mark.spec("DREAM-42")

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from circadia.clock import SystemClock
+from circadia.memory.transfer.sessions import find_sessions, gather
 from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import open_dream
 from circadia.settings.load import settings_from
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
-from circadia.sleeptime.markdown.project_folders import find_memory_folder
-from circadia.sleeptime.markdown.sessions import SessionIntake
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, load_state, save_state
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 from circadia.testing.scripted_model import ScriptedChatModel
 from circadia.testing.upstream import MockUpstream
 from circadia.testing.upstream_script import ScriptedToolCall
@@ -211,5 +210,9 @@ async def test_the_next_session_of_a_real_agent_has_what_a_dream_has_written(tmp
         if name == "codex":
             assert git(folder, "log", "--format=%s", "--grep=^Dream: ") == "", "its repository is Codex's own"
         if name == "openclaw":
+            sessions = find_transcripts(folder)
+            assert sessions is not None
+            (session,) = find_sessions(sessions, {}, clock.now() + timedelta(hours=1))
+            assert [turn.text for turn in gather(session)][:2] == ["Where is the database?", "done"]
             log = folder / "memory" / "2026-11-20.md"
             assert log.read_text("utf-8") == "- Heron's staging database is on port 5433.\n"

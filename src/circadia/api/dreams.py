@@ -29,8 +29,8 @@ from circadia.schemas.dreams import (
     MemoryFolderDetail,
     MemoryFolderList,
 )
-from circadia.sleeptime.markdown.history import has_proposal
-from circadia.sleeptime.markdown.memory_folders import record_review
+from circadia.sleeptime.markdown.dream_status import record_review
+from circadia.sleeptime.markdown.publication import has_proposal
 
 router = noun_router("dreams")
 
@@ -195,7 +195,7 @@ async def show_memory_folder(
     found = await context.folders.fetch_status(folder)
     history = await context.folders.list_history(folder)
     return MemoryFolderDetail.of(
-        found, name=folder, mode=settings.mode, dreamed_at=found.state.dreamed_at, next_dream=found.next_dream,
+        found, name=folder, mode=settings.mode, dreamed_at=found.state.dreamed_at, next_dream=found.waits_for,
         waiting=found.waiting or None, failures=found.state.failures, trouble=found.state.trouble,
         history=[
             DreamHistoryView.of(

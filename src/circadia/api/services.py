@@ -23,7 +23,7 @@ from circadia.jobs.event_sequencer import EventSequencer
 from circadia.memory.services import MemoryServices
 from circadia.settings import Settings
 from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.sleeptime.markdown.memory_folders import MemoryFolders
+from circadia.sleeptime.markdown.dream_status import MemoryFolders
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.services import WakeServices

@@ -18,7 +18,7 @@ from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session
 from circadia.settings import Settings
 from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.sleeptime.markdown.memory_folders import MemoryFolders
+from circadia.sleeptime.markdown.dream_status import MemoryFolders
 from circadia.stores.base import Store, Tx
 from circadia.wake.services import WakeServices
 

@@ -22,8 +22,8 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.context import ServerContext
 from circadia.server.dream_wiring import ConfiguredFolders
 from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
-from circadia.sleeptime.markdown.history import has_proposal
+from circadia.sleeptime.markdown.dream_state import DreamOutcome
+from circadia.sleeptime.markdown.publication import has_proposal
 from circadia.sleeptime.triggers.dream_requests import DREAM_TOPIC
 from circadia.sleeptime.triggers.pass_lifecycle import TOPIC, NewPass
 
@@ -114,7 +114,7 @@ class DreamRunner:
     async def _request_if_due(self, name: str) -> None:
         """Request a dream if one is due; a folder that cannot be read does not hold up the others."""
         try:
-            if (await self._folders.is_due(name)).is_open:
+            if not await self._folders.find_wait(name):
                 async with self._store.begin_write() as tx:
                     await self._requests.request_folder(tx, name, None, "", by="circadia")
             trouble = ""

@@ -25,19 +25,17 @@ from circadia.server.scratch_store import open_scratch_store
 from circadia.server.sleeptime_wiring import SleepModels, build_sleep_models, build_sleep_parts, build_sleeptime
 from circadia.settings import Settings
 from circadia.sleeptime.engine.worker import SleepWorker
-from circadia.sleeptime.markdown import history
+from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, open_anchored, open_own_folder, storage_errors
 from circadia.sleeptime.markdown.changeset import Changeset
 from circadia.sleeptime.markdown.dream import FOLDER_RULES, Dream, choose_folder_operations
-from circadia.sleeptime.markdown.dream_report import DreamReport
-from circadia.sleeptime.markdown.dream_state import DreamVerdict, load_state, save_state
-from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status, is_due
+from circadia.sleeptime.markdown.dream_state import DreamReport, load_state, save_state
+from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status, find_wait
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.folder_edits import OpenFolder
 from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
-from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
 from circadia.sleeptime.markdown.publication import PublicationResult
-from circadia.sleeptime.markdown.sessions import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
 from circadia.stores.event_log import EventLog
 
@@ -108,8 +106,7 @@ class DreamWatch:
 
     async def _look(self) -> None:
         """Dream if the gates are open."""
-        verdict = await asyncio.to_thread(is_due, self._folder, self._intake, self._clock.now())
-        if verdict.is_open:
+        if not await asyncio.to_thread(find_wait, self._folder, self._intake, self._clock.now()):
             async with open_dream(self._folder, self._settings, self._environment, self._clock) as dream:
                 report = await dream.run(self._mode, self._intake)
             _logger.info("dream over %s: %s", self._folder, report.describe())
@@ -165,9 +162,9 @@ class ConfiguredFolders:
         """Return whether the folder is on this machine."""
         return await self._read(lambda: self._find(name).is_dir())
 
-    async def is_due(self, name: str) -> DreamVerdict:
-        """Return whether a dream that nobody asked for may begin now."""
-        return await self._read(lambda: is_due(self._root(name), self._build_intake(name), self._clock.now()))
+    async def find_wait(self, name: str) -> str:
+        """Return what a dream that nobody asked for waits for; empty if it is due."""
+        return await self._read(lambda: find_wait(self._root(name), self._build_intake(name), self._clock.now()))
 
     async def is_busy(self, name: str) -> bool:
         """Return whether some process dreams over the folder."""
@@ -187,10 +184,10 @@ class ConfiguredFolders:
         )
 
     async def list_history(self, name: str) -> Collection[Changeset]:
-        return await self._read(lambda: history.list_history(self._root(name)))
+        return await self._read(lambda: publication.list_history(self._root(name)))
 
     async def show_diff(self, name: str, dream_id: str) -> str:
-        return await self._read(lambda: history.show_diff(self._root(name), dream_id))
+        return await self._read(lambda: publication.show_diff(self._root(name), dream_id))
 
     async def dream(self, name: str, mode: DreamMode, instructions: str) -> DreamReport:
         """Dream now. Raises Conflict: another process dreams over the folder, or changes wait for a person."""

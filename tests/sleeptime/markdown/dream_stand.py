@@ -16,8 +16,7 @@ from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import open_dream
 from circadia.settings.load import settings_from
 from circadia.sleeptime.markdown.dream import Dream
-from circadia.sleeptime.markdown.dream_report import DreamReport
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.dream_state import DreamReport, load_state, save_state
 from circadia.sleeptime.markdown.folder_edits import EntryDrop, EntryEdit, FolderAnswer
 from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.operations.consolidate import ConsolidationAnswer

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from circadia.sleeptime.markdown import anchored_folder, changeset, file_swap, git_repository, publication
+from circadia.sleeptime.markdown import anchored_folder, changeset, git_repository, publication
 from tests.sleeptime.markdown.folder_changes import stage_now
 
 OLD = {"MEMORY.md": b"- [Build](build.md)\n", "build.md": b"- use make\n", "gone/a.md": b"old"}
@@ -24,7 +24,7 @@ NEW: dict[str, bytes | None] = {
     "MEMORY.md": b"- [Tests](tests/unit.md)\n", "build.md": b"- use ninja\n", "tests/unit.md": b"new",
     "gone/a.md": None,
 }  # fmt: skip
-FILES = {module.__file__ for module in (anchored_folder, changeset, file_swap, git_repository, publication)}
+FILES = {module.__file__ for module in (anchored_folder, changeset, git_repository, publication)}
 
 
 class LineCounter:

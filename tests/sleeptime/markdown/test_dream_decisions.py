@@ -9,9 +9,8 @@ import pytest
 
 from circadia.errors import InvalidRequest, NotFound, StartError, StorageUnavailable
 from circadia.records.dream_job import DreamMode
-from circadia.sleeptime.markdown import history, publication
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown import publication
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, load_state, save_state
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, FactScript
 
@@ -28,7 +27,7 @@ def stand(tmp_path: Path) -> DreamStand:
 
 
 def proposed_files(stand: DreamStand) -> set[str]:
-    return {str(path) for each in history.list_history(stand.root) for path in each.proposed}
+    return {str(path) for each in publication.list_history(stand.root) for path in each.proposed}
 
 
 @pytest.mark.spec("DREAM-22")
@@ -122,7 +121,7 @@ async def test_a_dream_is_taken_back_after_a_later_one_that_changed_the_lines_be
     stand.session("s2", "The production database is on port 6000 now.", "Makefiles need tabs, always tabs.")
     await stand.dream()
     await stand.accept()
-    _, first = history.list_history(stand.root)
+    _, first = publication.list_history(stand.root)
     assert not (await stand.act(lambda dream: dream.undo(first.id))).problems
     assert "port 5433.\n- The production database is on port 6000. <!--" in stand.read("database.md")
     learned = stand.read("learned.md")

@@ -10,8 +10,7 @@ from circadia.errors import Conflict
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.engine import pass_runner
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
-from circadia.sleeptime.markdown.dream_state import load_state
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, load_state
 from circadia.sleeptime.markdown.folder_edits import FolderAnswer
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 from circadia.testing.scripted_model import ScriptedChatModel

@@ -9,10 +9,9 @@ import pytest
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.dream_job import DreamMode
-from circadia.sleeptime.markdown import history, publication
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, read_diary
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
-from circadia.sleeptime.markdown.dream_status import fetch_status, is_due
+from circadia.sleeptime.markdown import publication
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, load_state, read_diary, save_state
+from circadia.sleeptime.markdown.dream_status import fetch_status, find_wait
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, FactScript
 
@@ -80,7 +79,7 @@ async def test_a_person_accepts_or_refuses_by_file(stand: DreamStand) -> None:
     await stand.accept(PurePosixPath("database.md"))
     assert MOVED in stand.read("database.md")
     assert not (stand.root / "learned.md").exists()
-    (proposed,) = (each for each in history.list_history(stand.root) if each.proposed)
+    (proposed,) = (each for each in publication.list_history(stand.root) if each.proposed)
     assert PurePosixPath("learned.md") in proposed.proposed
     with pytest.raises(NotFound, match=r"nothing\.md"):
         await stand.act(lambda dream: dream.refuse([PurePosixPath("nothing.md")]))
@@ -204,13 +203,13 @@ async def test_failed_dreams_do_not_count_back_off_and_are_told_after_three(stan
         assert (state.failures, state.dreamed_at) == (number, None)
     assert stand.contents() == before
     status = fetch_status(stand.root, stand.intake(), stand.clock, stand.model)
-    assert (status.verdict.is_open, status.state.failures) == (False, 3)
-    assert status.verdict.detail.startswith("3 dreams in a row failed")
-    assert "no JSON" in status.verdict.detail
+    assert (status.waits_for != "", status.state.failures) == (True, 3)
+    assert status.waits_for.startswith("3 dreams in a row failed")
+    assert "no JSON" in status.waits_for
     assert status.state.failed_at is not None
     for seconds, rests in ((-1, True), (0, False)):
         later = status.state.failed_at + timedelta(hours=2, seconds=seconds)
-        assert ("in a row failed" in is_due(stand.root, stand.intake(), later).detail) is rests
+        assert ("in a row failed" in find_wait(stand.root, stand.intake(), later)) is rests
     stand.model = ScriptedChatModel(FactScript(FACTS))
     report = await stand.dream()
     assert (report.state, report.replaced) == (DreamOutcome.PROPOSED, 1), "what they have read is not lost"
@@ -244,8 +243,7 @@ async def test_a_dream_is_due_after_a_day_with_five_new_sessions_and_not_while_o
         stand.session(f"s{number}", "Please run make check before each commit.")
 
     def reason(**later: float) -> str:
-        verdict = is_due(stand.root, stand.intake(), now + timedelta(**later))
-        return "" if verdict.is_open else verdict.detail
+        return find_wait(stand.root, stand.intake(), now + timedelta(**later))
 
     assert reason() == "4 new sessions, of 5 that make a dream due"
     stand.session("s4", "Nothing else.")
@@ -266,7 +264,7 @@ async def test_undo_restores_the_folder_exactly_and_the_facts_do_not_come_back(s
     stand.session("s1", *SAID)
     await stand.dream()
     await stand.accept()
-    (done,) = history.list_history(stand.root)
+    (done,) = publication.list_history(stand.root)
     await stand.act(lambda dream: dream.undo(done.id))
     assert stand.contents() == before
     assert (await stand.dream()).state is DreamOutcome.UNCHANGED
@@ -277,7 +275,7 @@ async def test_undo_leaves_what_later_dreams_and_people_have_written_elsewhere(s
     stand.session("s1", *SAID)
     await stand.dream()
     await stand.accept()
-    (done,) = history.list_history(stand.root)
+    (done,) = publication.list_history(stand.root)
     stand.write("database.md", stand.read("database.md") + "- The backup is on port 5434.\n")
     await stand.act(lambda dream: dream.undo(done.id))
     assert "on port 5433." in stand.read("database.md")

@@ -11,19 +11,18 @@ from hypothesis import strategies as st
 from circadia.errors import Conflict, InvalidRequest
 from circadia.sleeptime.markdown.edits import (
     EntryAddition,
-    EntryRemoval,
-    EntryReplacement,
-    FactSource,
+    EntryChange,
     apply_edits,
+    render_source,
     retired_entry,
-    source_of,
+    source_comment,
 )
 from circadia.sleeptime.markdown.entries import BlockKind, Document, MarkdownBlock, parse_entries
 from tests.sleeptime.markdown.markdown_texts import markdown_files
 
 pytestmark = pytest.mark.spec("DREAM-11", "DREAM-12")
 
-SOURCE = FactSource(session="1f3c", line=120, day=date(2026, 11, 20))
+SOURCE = render_source("1f3c", 120, date(2026, 11, 20))
 
 
 def add(data: bytes, text: str = "new", headings: tuple[str, ...] | None = None) -> bytes:
@@ -32,7 +31,7 @@ def add(data: bytes, text: str = "new", headings: tuple[str, ...] | None = None)
 
 def remove(data: bytes, *texts: str) -> bytes:
     document = parse_entries(data)
-    return apply_edits(document, [EntryRemoval(entry=entry) for entry in document.entries if entry.text in texts])
+    return apply_edits(document, [EntryChange(entry=entry) for entry in document.entries if entry.text in texts])
 
 
 def without_space(data: bytes) -> bytes:
@@ -66,11 +65,11 @@ def test_adding_entries_and_removing_them_again_gives_the_same_bytes(data: bytes
         changed = parse_entries(apply_edits(document, [addition] * number))
     except InvalidRequest:
         reject()
-    ours = [entry for entry in changed.entries if source_of(changed, entry) == SOURCE]
+    ours = [entry for entry in changed.entries if source_comment(changed, entry) == SOURCE]
     assert len(ours) == number
     assert raws(changed, without=ours) == raws(document)
     assume(not any(entry.is_pinned for entry in ours))
-    assert apply_edits(changed, [EntryRemoval(entry=entry) for entry in ours]) == data
+    assert apply_edits(changed, [EntryChange(entry=entry) for entry in ours]) == data
 
 
 @given(markdown_files(), st.data())
@@ -80,7 +79,7 @@ def test_removing_entries_changes_nothing_else_and_leaves_no_longer_gap(data: by
     assume(free and not document.is_pinned)
     chosen = draw.draw(st.lists(st.sampled_from(free), min_size=1, unique=True))
     try:
-        changed = apply_edits(document, [EntryRemoval(entry=entry) for entry in chosen])
+        changed = apply_edits(document, [EntryChange(entry=entry) for entry in chosen])
     except Conflict:
         return  # what stays would read differently, so nothing changes
     spans = [0, *(at for entry in document.entries if entry in chosen for at in (entry.start, entry.end)), len(data)]
@@ -125,9 +124,11 @@ def test_a_new_entry_names_its_source_and_keeps_it_through_later_edits() -> None
     assert data == b"- a\n- The port is 8080. <!-- circadia: session 1f3c, line 120, 2026-11-20 -->\n"
     document = parse_entries(data)
     old, new = document.entries
-    assert (new.text, source_of(document, new), source_of(document, old)) == ("The port is 8080.", SOURCE, None)
-    document = parse_entries(apply_edits(document, [EntryReplacement(entry=new, text="The port is 9090.")]))
-    assert (document.entries[1].text, source_of(document, document.entries[1])) == ("The port is 9090.", SOURCE)
+    assert (new.text, source_comment(document, new)) == ("The port is 8080.", SOURCE)
+    assert source_comment(document, old) == ""
+    document = parse_entries(apply_edits(document, [EntryChange(entry=new, text="The port is 9090.")]))
+    assert document.entries[1].text == "The port is 9090."
+    assert source_comment(document, document.entries[1]) == SOURCE
 
 
 @pytest.mark.parametrize("text", ["x <!-- keep -->", "<!-- circadia: session a, line 1, 2026-01-01 --> x", "<!-- open"])
@@ -135,17 +136,16 @@ def test_a_text_cannot_pin_itself_or_forge_a_source(text: str) -> None:
     document = parse_entries(add(b"- a\n", text))
     new = document.entries[1]
     assert not new.is_pinned
-    assert source_of(document, new) is None
+    assert source_comment(document, new) == ""
     assert new.text
 
 
 @pytest.mark.parametrize("session", ["a --> b", "x, line 9, 2020-01-01", "a b\nc", "日本/2026.jsonl"])
 def test_any_name_of_a_session_can_be_read_again(session: str) -> None:
-    source = FactSource(session=session, line=7, day=date(2026, 11, 20))
+    source = render_source(session, 7, date(2026, 11, 20))
     document = parse_entries(apply_edits(parse_entries(b"- a\n"), [EntryAddition(text="b", source=source)]))
-    read = source_of(document, document.entries[1])
-    assert read is not None
-    assert (read.line, read.day, document.entries[1].text) == (7, source.day, "b")
+    new = document.entries[1]
+    assert (source_comment(document, new), new.text) == (source, "b")
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_a_removed_entry_leaves_no_gap_and_what_stays_reads_as_before(before: by
 def test_an_entry_is_replaced_in_its_place_with_its_own_marker_and_line_end() -> None:
     data = b"* a\r\n* b\r\n  * nested\r\n* c"
     document = parse_entries(data)
-    edits = [EntryReplacement(entry=document.entries[1], text="new b"), EntryRemoval(entry=document.entries[2])]
+    edits = [EntryChange(entry=document.entries[1], text="new b"), EntryChange(entry=document.entries[2])]
     assert apply_edits(document, edits) == b"* a\r\n* new b"
 
 
-def change(entry: MarkdownBlock) -> list[EntryRemoval | EntryReplacement]:
-    return [EntryRemoval(entry=entry), EntryReplacement(entry=entry, text="other")]
+def change(entry: MarkdownBlock) -> list[EntryChange]:
+    return [EntryChange(entry=entry), EntryChange(entry=entry, text="other")]
 
 
 def test_a_pinned_entry_is_never_changed() -> None:
@@ -191,7 +191,7 @@ def test_a_pinned_entry_is_never_changed() -> None:
     for edit in change(document.entries[1]):
         with pytest.raises(Conflict, match="line 2 is pinned"):
             apply_edits(document, [edit])
-    assert apply_edits(document, [EntryRemoval(entry=document.entries[0])]) == b"- b <!-- keep -->\n"
+    assert apply_edits(document, [EntryChange(entry=document.entries[0])]) == b"- b <!-- keep -->\n"
 
 
 def test_a_new_entry_does_not_come_between_a_pin_and_the_section_that_it_pins() -> None:
@@ -213,7 +213,7 @@ def test_an_entry_of_an_older_version_of_the_file_is_refused() -> None:
     old = parse_entries(b"- a\n- b\n").entries[1]
     for data in (b"- a\n- c\n", b"- a\n", b"- 0\n- a\n- b\n"):
         with pytest.raises(Conflict, match="no longer the entry 'b'"):
-            apply_edits(parse_entries(data), [EntryRemoval(entry=old)])
+            apply_edits(parse_entries(data), [EntryChange(entry=old)])
 
 
 def test_a_retired_entry_says_why_it_went_and_what_takes_its_place_and_keeps_its_bytes() -> None:
@@ -236,5 +236,5 @@ def test_below_a_shorter_text_of_several_lines_and_a_removed_entry_the_blank_lin
     """The lines that the replacement no longer has counted as blank ones, and the heading moved up to the list."""
     document = parse_entries(b"- one\n  more\n  again\n- two\n\n# Next\n")
     one, two = document.entries
-    edits = [EntryReplacement(entry=one, text="new"), EntryRemoval(entry=two)]
+    edits = [EntryChange(entry=one, text="new"), EntryChange(entry=two)]
     assert apply_edits(document, edits) == b"- new\n\n# Next\n"

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from circadia.sleeptime.markdown import history
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, read_diary
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown import publication
+from circadia.sleeptime.markdown.dream_state import DreamOutcome, DreamReport, load_state, read_diary, save_state
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, EditScript
 
@@ -173,6 +172,30 @@ async def test_a_description_that_the_folder_has_no_place_for_is_left_out(stand:
     assert stand.read("MEMORY.md") == "# Memory\n\n- Ann likes tea.\n"
 
 
+@pytest.mark.parametrize(
+    ("front", "mended"),
+    [
+        ("description: >-\r\n  Red\r\n  is\r\nlimit: 5", "description: Ports\r\nlimit: 5"),
+        ("name: a\u2028b\x85c\ndescription: Redis", "name: a\u2028b\x85c\ndescription: Ports"),
+        ("name: &a redis\ndescription: *a", ""),
+        ("{name: redis, description: Redis}", ""),
+        ("  name: redis\n  description: Redis", ""),
+        ("description: Redis\ndescription: again", ""),
+    ],
+)
+async def test_a_description_is_mended_only_where_the_rest_of_the_front_matter_stays_as_it_is(
+    stand: DreamStand, front: str, mended: str
+) -> None:
+    stand.write("redis.md", f"---\n{front}\n---\n\n- Redis is on port 6379.\n")
+    new = {
+        "file": "redis.md", "said": "6380", "replaces": "6379", "text": "Redis is on port 6380.",
+        "description": "Ports",
+    }  # fmt: skip
+    report = await dream(stand, EditScript(new), "Redis is on port 6380 now.")
+    assert stand.contents()["redis.md"].decode().startswith(f"---\n{mended or front}\n---\n\n- Redis is on port 6380.")
+    assert any("front matter would read differently" in text for text in report.left_out) is not bool(mended)
+
+
 async def test_what_is_over_is_dropped_if_a_session_or_its_own_date_shows_it(stand: DreamStand) -> None:
     save_state(stand.root, load_state(stand.root), is_accepted=True)
     stand.write("open.md", "- Merges wait until 2026-01-20.\n- Ask Tom for the key.\n- Ann likes tea.\n")
@@ -202,14 +225,14 @@ async def test_what_was_refused_or_changed_meanwhile_is_in_the_report_the_diff_a
     stand.session("s1", "I indent with four spaces now.", "And short lines, 120 characters.")
     report = await stand.dream()
     assert any("'Ann has 4711 books.': '4711' is in no source" in text for text in report.left_out)
-    assert "# not written: 'Ann has 4711 books.'" in history.show_diff(stand.root, report.id)
+    assert "# not written: 'Ann has 4711 books.'" in publication.show_diff(stand.root, report.id)
     stand.write("style.md", stand.read("style.md").replace("with tabs", "with tabs (width 4)"))
     accepted = await stand.accept()
     assert stand.read("style.md").startswith("- Ann indents with tabs (width 4).\n- Ann writes lines of 120 ch")
     assert "four spaces" not in stand.read("style.md")
     meanwhile = "'Ann indents with four spaces.': what it replaces was changed or removed meanwhile"
     assert any(meanwhile in text for text in accepted.left_out)
-    shown = history.show_diff(stand.root, accepted.id)
+    shown = publication.show_diff(stand.root, accepted.id)
     assert f"# not written: {meanwhile}" in shown
     assert "# not written: 'Ann has 4711 books.'" in shown, "what was refused before a person accepted the rest"
     assert any(meanwhile in line for line in read_diary(stand.root))

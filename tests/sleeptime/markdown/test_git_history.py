@@ -6,8 +6,15 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from circadia.errors import Conflict, StorageUnavailable
-from circadia.sleeptime.markdown.history import list_history, show_diff, undo
-from circadia.sleeptime.markdown.publication import FileOutcome, propose, publish, recover
+from circadia.sleeptime.markdown.publication import (
+    FileOutcome,
+    list_history,
+    propose,
+    publish,
+    recover,
+    show_diff,
+    undo,
+)
 from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read_all, stage_now, write_all
 from tests.sleeptime.markdown.git_folder import git, make_repository
 from tests.sleeptime.markdown.test_publication_kill import killing_program

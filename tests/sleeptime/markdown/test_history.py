@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circadia.errors import Conflict, NotFound
-from circadia.sleeptime.markdown.history import list_history, show_diff, undo
-from circadia.sleeptime.markdown.publication import recover
+from circadia.sleeptime.markdown.publication import list_history, recover, show_diff, undo
 from tests.sleeptime.markdown.folder_changes import NOW, publish_now, read, read_all, stage_now, write_all
 
 pytestmark = pytest.mark.spec("DREAM-23")

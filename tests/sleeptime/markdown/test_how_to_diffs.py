@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.sleeptime.markdown import history
+from circadia.sleeptime.markdown import publication
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, EditScript
 
@@ -68,7 +68,7 @@ async def test_the_page_has_the_diff_of_each_kind(tmp_path: Path, name: str) -> 
     stand.model = ScriptedChatModel(EditScript(*KINDS[name].edits))
     report = await stand.dream()
     diff = re.sub(
-        r"(?m)^--- [^\n]*\n\+\+\+ \.circadia/.*\n(?:[@+ \\].*\n)*", "", history.show_diff(stand.root, report.id)
+        r"(?m)^--- [^\n]*\n\+\+\+ \.circadia/.*\n(?:[@+ \\].*\n)*", "", publication.show_diff(stand.root, report.id)
     )
     diff = re.sub(r"line 1, \d{4}-\d\d-\d\d", "line 1, 2026-11-26", diff)
     section = PAGE.read_text("utf-8").split(f"**{name}** ")[1]

@@ -24,7 +24,7 @@ def paths(folder: MemoryFolder) -> list[str]:
 
 
 def problems(folder: MemoryFolder) -> dict[str, str]:
-    return {str(problem.path): problem.message for problem in folder.problems}
+    return {str(path): message for path, message in folder.problems.items()}
 
 
 def write(root: Path, **files: str | bytes) -> Path:
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_opened_is_named_and_the_others_are_read(tmp_pat
         "from circadia.sleeptime.markdown.memory_folder import read_folder\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
         "folder = read_folder(Path(sys.argv[1]))\n"
-        "print([str(f.path) for f in folder.files], [str(p.path) for p in folder.problems])"
+        "print([str(f.path) for f in folder.files], [str(path) for path in folder.problems])"
     )
     for folder in (tmp_path, *tmp_path.parents):
         if "pytest-" not in str(folder):

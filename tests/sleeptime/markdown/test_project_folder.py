@@ -1,12 +1,13 @@
 """The memory folder that a person means."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
+from circadia.sleeptime.markdown.sessions import find_memory_folder, find_transcripts
 
 pytestmark = pytest.mark.spec("DREAM-03")
 
@@ -31,6 +32,19 @@ def test_a_project_means_the_folder_that_claude_code_keeps_for_it_as_do_its_work
     folder = claude_folder(tmp_path, str(project).replace("/", "-").replace("_", "-").replace(".", "-"))
     for path in (project, project / "lib", tmp_path / "tree"):
         assert find_memory_folder(path, {"HOME": str(tmp_path)}) == folder
+
+
+@pytest.mark.spec("DREAM-41")
+@pytest.mark.parametrize(("name", "kept"), [("鷺🪶", "---"), ("a" * 150, "a" * 150), ("a" * 250, "a" * 250)])
+def test_a_long_path_is_cut_and_a_character_beyond_16_bits_counts_twice(tmp_path: Path, name: str, kept: str) -> None:
+    """As Claude Code 2.1 names a project's folder; the hash of a long name is its own."""
+    project = tmp_path / name
+    project.mkdir()
+    git(project, "init", "-q")
+    path = re.sub("[^A-Za-z0-9]", "-", f"{tmp_path}/") + kept
+    folder = claude_folder(tmp_path, path if len(path) <= 200 else f"{path[:200]}-1x2y3z")
+    claude_folder(tmp_path, f"{path[:200]}x-other")
+    assert find_memory_folder(project, {"HOME": str(tmp_path)}) == folder
 
 
 def test_a_memory_folder_and_what_has_none_mean_themselves(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
-from circadia.sleeptime.markdown.history import list_history, undo
-from circadia.sleeptime.markdown.publication import propose, publish, recover, refuse
+from circadia.sleeptime.markdown.publication import list_history, propose, publish, recover, refuse, undo
 from tests.sleeptime.markdown.folder_changes import NOW, read, read_all, stage_now, write_all
 from tests.sleeptime.markdown.git_folder import git, make_repository
 
@@ -48,31 +47,26 @@ def test_accepting_publishes_and_removes_the_view(root: Path) -> None:
     assert not view.exists()
 
 
-def test_accepting_a_file_leaves_the_others_proposed(root: Path) -> None:
+def test_refusing_removes_the_view_and_the_proposal(root: Path) -> None:
     view = Path(propose(root, "one"))
-    assert not publish(root, "one", [A]).problems
-    assert read_all(root) == {**OLD, "a.md": b"- 1\n"}
-    assert read_all(view) == PROPOSED
-    (entry,) = list_history(root)
-    assert (entry.published, len(entry.proposed)) == ((A,), 3)
     refuse(root, "one")
+    assert read_all(root) == OLD
     assert not view.exists()
-    assert read_all(root) == {**OLD, "a.md": b"- 1\n"}
-    undo(root, "one", "two", now=NOW)
-    assert read_all(root) == OLD
-
-
-def test_refusing_removes_all_or_the_files_named(root: Path) -> None:
-    view = Path(propose(root, "one"))
-    refuse(root, "one", [A, PurePosixPath("sub/b.md")])
-    assert read_all(view) == {**OLD, "new/c.md": b"c"}
-    with pytest.raises(InvalidRequest, match=r"proposes no change of a\.md"):
-        publish(root, "one", [A])
-    refuse(root, "one")
-    assert read_all(root) == OLD
     assert [path.name for path in root.parent.iterdir()] == ["memory"]
     with pytest.raises(NotFound):
         publish(root, "one")
+
+
+def test_what_is_left_of_a_proposal_is_refused_without_what_was_written(root: Path) -> None:
+    view = Path(propose(root, "one"))
+    write_all(root, {"new/c.md": b"a person's"})
+    assert publish(root, "one").problems
+    assert read(view, "new/c.md") == b"c"
+    refuse(root, "one")
+    assert not view.exists()
+    assert read_all(root) == {"MEMORY.md": OLD["MEMORY.md"], "a.md": b"- 1\n", "new/c.md": b"a person's"}
+    undo(root, "one", "two", now=NOW)
+    assert read_all(root) == {**OLD, "new/c.md": b"a person's"}
 
 
 def test_a_file_changed_since_the_proposal_is_left_alone_and_stays_proposed(root: Path) -> None:
@@ -126,9 +120,10 @@ def test_in_a_repository_a_proposal_is_a_branch_and_neither_files_nor_head_chang
         == "M\tmemory/a.md\nA\tmemory/new/c.md\nD\tmemory/sub/b.md"
     )
     assert list_history(root)[0].published == ()
-    assert not publish(root, "one", [A]).problems
-    assert git(top, "diff", "--name-status", "HEAD", "circadia/dream-one") == "A\tmemory/new/c.md\nD\tmemory/sub/b.md"
+    write_all(root, {"sub/b.md": b"a person's"})
+    assert publish(root, "one").problems
+    assert git(top, "diff", "--name-status", "HEAD", "circadia/dream-one") == "D\tmemory/sub/b.md"
     refuse(root, "one")
     assert git(top, "branch", "--format=%(refname:short)") == "main"
     assert git(top, "log", "--format=%s") == "Dream one\nfirst"
-    assert git(top, "status", "--porcelain") == before[1]
+    assert git(top, "status", "--porcelain") == f"{before[1]}\n M memory/sub/b.md"

@@ -235,14 +235,12 @@ def test_an_id_that_is_no_name_is_refused(root: Path, changeset_id: str) -> None
         stage_now(root, changeset_id, {"build.md": b"ours"})
 
 
-def test_an_unknown_dream_a_taken_id_and_an_unproposed_file_are_errors(root: Path) -> None:
+def test_an_unknown_dream_and_a_taken_id_are_errors(root: Path) -> None:
     with pytest.raises(NotFound):
         publish(root, "one")
     stage_now(root, "one", {"build.md": b"ours"})
     with pytest.raises(Conflict):
         stage_now(root, "one", {"build.md": b"ours"})
-    with pytest.raises(InvalidRequest, match=r"proposes no change of MEMORY\.md"):
-        publish(root, "one", [PurePosixPath("MEMORY.md")])
 
 
 def test_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import StorageUnavailable
-from circadia.sleeptime.markdown.history import list_history
-from circadia.sleeptime.markdown.publication import publish, recover
+from circadia.sleeptime.markdown.publication import list_history, publish, recover
 from tests.full_disk import no_room
 from tests.sleeptime.markdown.folder_changes import publish_now, read_all, stage_now, write_all
 

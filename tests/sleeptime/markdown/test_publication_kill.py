@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.sleeptime.markdown.history import list_history
-from circadia.sleeptime.markdown.publication import publish, recover
+from circadia.sleeptime.markdown.publication import list_history, publish, recover
 from tests.sleeptime.markdown.folder_changes import read_all, stage_now, write_all
 from tests.sleeptime.markdown.killed_publisher import NEW, OLD
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from circadia.sleeptime.markdown import anchored_folder, file_swap
+from circadia.sleeptime.markdown import anchored_folder, changeset
 from circadia.sleeptime.markdown.publication import FileOutcome, PublicationResult, publish, recover
 from tests.sleeptime.markdown.folder_changes import publish_now, stage_now, write_all
 
 pytestmark = pytest.mark.spec("DREAM-21")
 
-FILES = (anchored_folder.__file__, file_swap.__file__)
+FILES = (anchored_folder.__file__, changeset.__file__)
 SWAPS = {"_swap", "_take_out", "_make_file", "_refuse", "exchange", "_exchange_atomically", "move_to_free_name"}
 
 

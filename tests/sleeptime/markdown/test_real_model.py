@@ -9,7 +9,7 @@ from circadia.llm import local, local_weights
 from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import open_dream
 from circadia.settings.load import settings_from
-from circadia.sleeptime.markdown.dream_report import DreamOutcome
+from circadia.sleeptime.markdown.dream_state import DreamOutcome
 from tests.sleeptime.markdown.dream_stand import DreamStand
 
 SAID = (

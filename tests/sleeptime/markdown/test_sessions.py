@@ -16,8 +16,7 @@ from circadia.memory.context import fence_memory
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.import_format import ImportFormat
 from circadia.memory.transfer.sessions import TranscriptSession, find_sessions, gather
-from circadia.sleeptime.markdown.project_folders import find_project_root
-from circadia.sleeptime.markdown.sessions import group_by_project
+from circadia.sleeptime.markdown.sessions import find_project_root, group_by_project
 from tests.sleeptime.markdown.transcript_files import (
     HOUR,
     NOW,
@@ -236,6 +235,22 @@ def test_a_torn_line_and_one_that_is_too_long_are_counted_and_the_rest_is_read(t
     session = find_one(tmp_path)
     assert (session.person_turns, session.broken_lines, session.last_line) == (2, 3, 5)
     assert [(each.text, each.metadata["line"]) for each in gather(session)] == [("one", 3), ("two", 5)]
+
+
+@pytest.mark.spec("DREAM-42")
+@pytest.mark.parametrize(("turns", "left"), [(1, ["Hello.", "Hi."]), (2, []), (7, [])])
+def test_turns_that_a_person_rolls_back_in_codex_are_no_evidence(tmp_path: Path, turns: int, left: list[str]) -> None:
+    event = {"type": "thread_rolled_back", "num_turns": turns}
+    rolled_back = {"timestamp": stamp(5), "type": "event_msg", "payload": event}
+    lines = [
+        codex_meta(), codex_message("user", "<environment_context>\n</environment_context>"),
+        codex_message("user", "Hello."), codex_message("assistant", "Hi."),
+        codex_message("user", "Use port 7001."), codex_message("assistant", "7001 it is."), rolled_back,
+        codex_message("user", "Use port 5499."), codex_message("assistant", "5499 it is."),
+    ]  # fmt: skip
+    write_lines(tmp_path / "rollout.jsonl", lines)
+    texts = [each.text for each in gather(find_one(tmp_path))]
+    assert texts == [*left, "Use port 5499.", "5499 it is."]
 
 
 def test_a_long_text_keeps_both_ends(tmp_path: Path) -> None:

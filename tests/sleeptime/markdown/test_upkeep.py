@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from circadia.sleeptime.markdown.entries import parse_entries
 from circadia.sleeptime.markdown.memory_folder import read_folder
-from circadia.sleeptime.markdown.upkeep import FolderLimits, FolderUpkeep, propose_upkeep
+from circadia.sleeptime.markdown.upkeep import FolderLimits, FolderUpkeep, UpkeepRun
 from tests.sleeptime.markdown.markdown_texts import markdown_files
 
 pytestmark = pytest.mark.spec("DREAM-10", "DREAM-25")
@@ -34,15 +34,15 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 def tidy(root: Path, limits: FolderLimits | None = None) -> FolderUpkeep:
     """Write the upkeep of a folder, and check that there is none after it."""
-    upkeep = propose_upkeep(read_folder(root), day=DAY, limits=limits)
+    upkeep = UpkeepRun(read_folder(root), day=DAY, limits=limits).run()
     write(root, {str(path): data for path, data in upkeep.contents.items()})
-    again = propose_upkeep(read_folder(root), day=DAY, limits=limits)
+    again = UpkeepRun(read_folder(root), day=DAY, limits=limits).run()
     assert (again.contents, again.retired) == ({}, [])
     return upkeep
 
 
 def messages(upkeep: FolderUpkeep) -> list[str]:
-    return [f"{finding.path}:{finding.line or ''} {finding.message}" for finding in upkeep.findings]
+    return list(upkeep.findings)
 
 
 def read(root: Path, name: str) -> str:
@@ -66,10 +66,10 @@ def claude_code(tmp_path: Path) -> Path:
 def test_the_folder_of_claude_code_gets_a_complete_index_and_loses_only_what_stands_twice(claude_code: Path) -> None:
     upkeep = tidy(claude_code)
     assert messages(upkeep) == [
-        "MEMORY.md:9 '[Old tracker](reference_jira.md) — tickets before the move': 'reference_jira.md' is not there; "
+        "MEMORY.md:9: '[Old tracker](reference_jira.md) — tickets before the move': 'reference_jira.md' is not there; "
         "it is retired",
-        "project_freeze.md:17 'yesterday' names no date; write the date itself",
-        "project_freeze.md:16 'Payment tests run  against the sandbox of the bank, never against a fake.': the same "
+        "project_freeze.md:17: 'yesterday' names no date; write the date itself",
+        "project_freeze.md:16: 'Payment tests run  against the sandbox of the bank, never against a fake.': the same "
         "text stands there twice; it is retired",
         "MEMORY.md: 'reference_tickets.md' was not in the index, and now is",
     ]
@@ -127,9 +127,9 @@ def test_links_that_lead_out_or_nowhere_are_never_followed_and_a_dead_one_in_a_t
     upkeep = tidy(tmp_path)
     assert upkeep.contents == {}
     assert messages(upkeep) == [
-        "MEMORY.md:3 the link to 'gone.md' leads nowhere",
-        "a.md:1 the link to 'gone.md' leads nowhere",
-        "a.md:3 the link to '\ufffd.md' leads nowhere",
+        "MEMORY.md:3: the link to 'gone.md' leads nowhere",
+        "a.md:1: the link to 'gone.md' leads nowhere",
+        "a.md:3: the link to '\ufffd.md' leads nowhere",
     ]
 
 
@@ -140,7 +140,7 @@ def test_the_same_text_in_other_sections_or_files_stays_and_is_reported(tmp_path
     )
     upkeep = tidy(tmp_path)
     assert upkeep.contents == {}
-    assert messages(upkeep) == ["a.md:2 3 places have the same text"]
+    assert messages(upkeep) == ["a.md:2: 3 places have the same text"]
 
 
 def test_of_a_duplicate_the_pinned_one_stays(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_an_index_that_cannot_be_shortened_without_a_loss_stays_and_says_why(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     write(tmp_path, {"MEMORY.md": text, "a.md": "One.\n"})
-    upkeep = propose_upkeep(read_folder(tmp_path), day=DAY)
+    upkeep = UpkeepRun(read_folder(tmp_path), day=DAY).run()
     assert upkeep.contents == {}
     assert any(reason in message for message in messages(upkeep))
 
@@ -254,7 +254,7 @@ def test_an_index_that_cannot_be_shortened_without_a_loss_stays_and_says_why(
 def test_upkeep_builds_on_the_contents_that_a_dream_is_about_to_write(tmp_path: Path) -> None:
     write(tmp_path, {"MEMORY.md": "- [A](a.md) — a\n", "a.md": "- x\n"})
     changed = {PurePosixPath("a.md"): b"- x\n- y\n- y\n", PurePosixPath("new.md"): b"# New\n\n- z\n"}
-    upkeep = propose_upkeep(read_folder(tmp_path), day=DAY, changed=changed)
+    upkeep = UpkeepRun(read_folder(tmp_path), day=DAY, changed=changed).run()
     assert upkeep.contents == {
         PurePosixPath("MEMORY.md"): b"- [A](a.md) \xe2\x80\x94 a\n- [New](new.md) \xe2\x80\x94 z\n",
         PurePosixPath("a.md"): b"- x\n- y\n",
@@ -280,12 +280,12 @@ def test_a_folder_of_10_000_files_is_read_and_tidied_in_bounded_memory(tmp_path:
         "from datetime import date\n"
         "from pathlib import Path\n"
         "from circadia.sleeptime.markdown.folder_bank import take_snapshot\n"
-        "from circadia.sleeptime.markdown.upkeep import propose_upkeep\n"
+        "from circadia.sleeptime.markdown.upkeep import UpkeepRun\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "snapshot = take_snapshot(Path(sys.argv[1]))\n"
         "folder = snapshot.folder\n"
-        "upkeep = propose_upkeep(folder, day=date(2026, 11, 27))\n"
-        "print(len(folder.files), len(upkeep.findings) + upkeep.omitted_findings, "
+        "upkeep = UpkeepRun(folder, day=date(2026, 11, 27)).run()\n"
+        "print(len(folder.files), len(upkeep.findings), "
         "(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)

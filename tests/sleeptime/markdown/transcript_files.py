@@ -1,6 +1,7 @@
 """Transcripts as Claude Code, Codex and OpenClaw write them; what is said in them is made up."""
 
 import os
+import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import orjson
 HOUR = timedelta(hours=1)
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 """When the tests look; files that they write are an hour old then."""
+_OPENCLAW_SESSIONS = Path(__file__).with_name("openclaw-agent.sql")
 
 
 def stamp(minute: int = 0) -> str:
@@ -77,3 +79,14 @@ def long_session(number: int) -> list[Mapping[str, Any]]:
             source = "".join(f"    value_{number}_{row} = load(row={row * turn}, call={call})\n" for row in range(55))
             add("user", [{"type": "tool_result", "tool_use_id": key, "content": source}])
     return lines
+
+
+def write_openclaw_sessions(database: sqlite3.Connection) -> None:
+    """Fill a database as OpenClaw does, with its sessions `s1` and `s2`."""
+    database.execute("PRAGMA journal_mode=WAL")
+    database.create_function("octet_length", 1, _count_bytes)  # SQLite has it since 3.43
+    database.executescript(_OPENCLAW_SESSIONS.read_text("utf-8"))
+
+
+def _count_bytes(text: str) -> int:
+    return len(text.encode())

@@ -23,13 +23,18 @@ from circadia.records.dream_job import DreamMode
 from circadia.server.dream_wiring import DreamWatch, open_dream
 from circadia.server.sleeptime_wiring import build_sleep_models
 from circadia.settings import load_settings
-from circadia.sleeptime.markdown import history
+from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.dream import Dream
-from circadia.sleeptime.markdown.dream_report import DreamOutcome, DreamReport, count_nouns, read_diary
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.dream_state import (
+    DreamOutcome,
+    DreamReport,
+    count_nouns,
+    load_state,
+    read_diary,
+    save_state,
+)
 from circadia.sleeptime.markdown.dream_status import DreamStatus, fetch_status
-from circadia.sleeptime.markdown.project_folders import find_memory_folder, find_transcripts
-from circadia.sleeptime.markdown.sessions import SessionIntake
+from circadia.sleeptime.markdown.sessions import SessionIntake, find_memory_folder, find_transcripts
 
 T = TypeVar("T")
 
@@ -63,7 +68,7 @@ Transcripts = Annotated[
     typer.Option(
         "--transcripts",
         metavar="DIR",
-        help="Folder of the agent's sessions; by default the last one, or the one around the memory folder.",
+        help="Folder of the agent's sessions; by default the last one, that around the memory folder, or OpenClaw's.",
     ),
 ]
 Project = Annotated[str | None, typer.Option("--project", metavar="ROOT", help="Read only sessions of this project.")]
@@ -122,7 +127,7 @@ def status(
     status = asyncio.run(fetch())
     state = status.state.model_dump(mode="json", exclude={"sessions", "read", "bank", "refused"})
     document = {
-        **state, "next": status.verdict.detail, "due": status.verdict.is_open, "waiting": status.waiting,
+        **state, "next": status.waits_for, "due": not status.waits_for, "waiting": status.waiting,
         "entries": status.entries, "files": status.files, "sessions": status.sessions,
         "excluded": dict(status.excluded), "worktrees": list(status.worktrees),
         "outlook": status.outlook, "tokens": status.tokens, "usd": status.usd, "model": status.model,
@@ -136,7 +141,7 @@ def _show_status(status: DreamStatus) -> None:
     rows = [
         ("switched on", _time(status.state.enabled_at)),
         ("last dream", _time(status.state.dreamed_at)),
-        ("begins by itself", "yes, at the next look" if status.verdict.is_open else f"no: {status.verdict.detail}"),
+        ("begins by itself", f"no: {status.waits_for}" if status.waits_for else "yes, at the next look"),
         ("if you begin one", status.outlook),
         ("waits for you", status.waiting or "nothing"),
         ("folder", f"{status.entries} entries in {count_nouns(status.files, 'file')}"),
@@ -215,14 +220,14 @@ def undo(folder: Folder, key: DreamKey = None, config: Config = None) -> Output:
 def diff(folder: Folder, key: DreamKey = None) -> None:
     """Print what a dream changed or proposes, as a unified diff."""
     folder = _find_folder(folder)
-    typer.echo(history.show_diff(folder, key or _newest(folder, published=False)), nl=False)
+    typer.echo(publication.show_diff(folder, key or _newest(folder, published=False)), nl=False)
 
 
 @app.command(epilog="Example: circadia dream log ~/.claude/projects/app/memory")
 def log(folder: Folder) -> Output:
     """List the dreams over a folder, newest first, and the diary."""
     folder = _find_folder(folder)
-    entries, diary = history.list_history(folder), list(read_diary(folder))
+    entries, diary = publication.list_history(folder), list(read_diary(folder))
     document = {
         "dreams": [
             {
@@ -290,7 +295,7 @@ def _paths(files: Sequence[str] | None) -> Sequence[PurePosixPath]:
 
 
 def _newest(folder: Path, *, published: bool) -> str:
-    for each in history.list_history(folder):
+    for each in publication.list_history(folder):
         if each.undoes is None and (each.published or not published):
             return each.id
     raise InvalidRequest(f"no dream has changed {str(folder)!r}")

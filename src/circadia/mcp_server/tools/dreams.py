@@ -10,7 +10,7 @@ from circadia.mcp_server.tool import ANSWER_CHARACTERS, Arguments, ToolResult, t
 from circadia.mcp_server.tools.memory import as_text
 from circadia.records.dream_job import DreamJob, DreamSource, ReviewKind
 from circadia.settings.sleeptime import DreamSettings
-from circadia.sleeptime.markdown.memory_folders import record_review
+from circadia.sleeptime.markdown.dream_status import record_review
 
 MAX_INSTRUCTIONS: Final = 10_000
 """Maximum length in characters, as in the other interfaces."""
@@ -96,7 +96,7 @@ async def _status(caller: Caller, arguments: DreamFolderArguments) -> DreamFolde
     async with caller.context.store.begin_read() as tx:
         jobs = await tx.dream_jobs.find_all(source=DreamSource.FOLDER, name=folder, limit=10)
     return DreamFolderResult(
-        folder=folder, entries=found.entries, next_dream=found.next_dream, waiting=found.waiting,
+        folder=folder, entries=found.entries, next_dream=found.waits_for, waiting=found.waiting,
         sessions=found.sessions, dreams=[_describe(job) for job in jobs],
     )  # fmt: skip
 

@@ -4,8 +4,10 @@ They contribute the messages of the user and the assistant. Left out are the eve
 developer messages, summaries and what Codex adds to a user turn. The format is that of Codex since September 2025.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+
+import orjson
 
 from circadia.memory.transfer.transcripts import (
     Speaker,
@@ -52,6 +54,26 @@ def read_codex_line(line: Mapping[str, Any], number: int, facts: TranscriptFacts
                     kind=kind,
                     metadata=text_metadata(cwd=facts.root),
                 )
+
+
+def find_rolled_back_lines(lines: Iterable[tuple[int, bytes]]) -> frozenset[int]:
+    """Return the numbers of the lines that a person has taken back: an event says how many of the last turns go."""
+    begins: list[int] = []
+    gone: set[int] = set()
+    for number, raw in lines:
+        if b'"user"' not in raw and b"thread_rolled_back" not in raw:
+            continue
+        try:
+            payload = as_mapping(as_mapping(orjson.loads(raw)).get("payload"))
+        except ValueError:
+            continue
+        turns = payload.get("num_turns") if payload.get("type") == "thread_rolled_back" else None
+        if isinstance(turns, int) and begins and turns > 0:
+            gone.update(range(begins[-turns:][0], number))
+            del begins[-turns:]
+        elif payload.get("role") == "user" and join_texts(as_list(payload.get("content")), _user_part):
+            begins.append(number)
+    return frozenset(gone)
 
 
 def _starter(meta: Mapping[str, Any]) -> str | None:

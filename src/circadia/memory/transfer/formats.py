@@ -34,7 +34,14 @@ from circadia.memory.transfer.memory_exports import (
     read_langmem_item,
     read_mem0_memory,
 )
-from circadia.memory.transfer.openclaw import DAY, read_openclaw_line, read_openclaw_notes
+from circadia.memory.transfer.openclaw import (
+    DATABASE,
+    DAY,
+    list_database_sessions,
+    read_database_lines,
+    read_openclaw_line,
+    read_openclaw_notes,
+)
 from circadia.memory.transfer.transcripts import (
     LineReader,
     Speaker,
@@ -96,6 +103,8 @@ _LINE_READERS: Final[Mapping[ImportFormat, LineReader]] = {
 
 def detect_format(file: Path) -> ImportFormat:
     """Return the format of a file by its first lines. Raises InvalidRequest: it is unknown or unreadable."""
+    if file.name == DATABASE:
+        return ImportFormat.OPENCLAW
     if is_chroma(file):
         return ImportFormat.CHROMA
     for line in _first_lines(file):
@@ -170,6 +179,11 @@ def import_lines(
     match kind:
         case ImportFormat.CHROMA:
             yield from map(new_episode_line, read_chroma(file, facts, saw))
+        case ImportFormat.OPENCLAW if file.name == DATABASE:
+            for facts.session, _, _ in list_database_sessions(file):
+                turns = read_turns(file, kind, read_database_lines(file, facts.session), facts)
+                yield from map(new_episode_line, spoken(turns))
+            saw(file.stat().st_size)
         case ImportFormat.CLAUDE_CODE | ImportFormat.CODEX | ImportFormat.OPENCLAW | ImportFormat.PLAIN:
             lines = _read_lines(file, LONGEST_LINE, saw)
             yield from map(new_episode_line, spoken(read_turns(file, kind, lines, facts)))

@@ -1,4 +1,7 @@
-"""Read OpenClaw's transcripts, `agents/<agent>/sessions/*.jsonl`, and its daily notes, `memory/YYYY-MM-DD*.md`.
+"""Read OpenClaw's transcripts, and its daily notes, `memory/YYYY-MM-DD*.md`.
+
+Since 2026.8 the transcripts are rows of `agents/<agent>/agent/openclaw-agent.sqlite`; before, they were lines of
+`agents/<agent>/sessions/*.jsonl`. A row holds what was a line. The database is read while OpenClaw has it open.
 
 Transcripts contribute what the user and the assistant said, without what OpenClaw adds to a user turn: the sender,
 the time, quoted messages and its own memory, and without its heartbeats, boot checks and memory flushes with their
@@ -6,10 +9,16 @@ answers. In daily notes, which the agent writes, each paragraph and list item is
 """
 
 import hashlib
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sqlite3
+import sys
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 from markdown_it import MarkdownIt
@@ -31,8 +40,24 @@ from circadia.memory.transfer.transcripts import (
 )
 from circadia.records.episode import EpisodeKind
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+DATABASE: Final = "openclaw-agent.sqlite"
+_LONGEST_EVENT: Final = 4 * 2**20
+"""Bytes of a row's event that OpenClaw allows itself; larger ones are none of its own."""
+_SESSIONS: Final = """
+SELECT session_id, count(*), max(0, min(max(created_at), 4102444800000)) FROM transcript_events
+WHERE session_id NOT IN (
+  SELECT previous_session_id FROM session_windows
+  WHERE reason IN ('rewind', 'switch') AND previous_session_id IS NOT NULL
+) GROUP BY session_id
+"""
+"""No time is beyond the year 2100, whatever is written."""
 _OTHER_KINDS: Final = (
-    "branch_summary", "compaction", "custom", "custom_message", "label", "model_change", "session_info",
+    "branch_summary", "compaction", "custom", "custom_message", "label", "leaf", "model_change", "session_info",
     "thinking_level_change",
 )  # fmt: skip
 _CONTEXT: Final = re.compile(
@@ -78,6 +103,67 @@ def read_openclaw_line(line: Mapping[str, Any], number: int, facts: TranscriptFa
                 kind=turn_kind,
                 metadata=text_metadata(cwd=facts.root),
             )
+
+
+def list_database_sessions(file: Path) -> Sequence[tuple[str, int, int]]:
+    """Return each session in the database, its number of lines, and the time of the last one in milliseconds.
+
+    After a person has rewound a session it goes on under another id, with a copy of its lines; it is that one alone.
+
+    Raises InvalidRequest: it is no such database, or cannot be read.
+    """
+    with _open_database(file) as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'transcript_events'").fetchone():
+            return []  # of a version that keeps sessions in files
+        return database.execute(_SESSIONS).fetchall()
+
+
+def read_database_lines(file: Path, session: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the numbered lines of a session in the database. Raises InvalidRequest, as `list_database_sessions`."""
+    with _open_database(file) as database:
+        database.row_factory, database.text_factory = sqlite3.Row, bytes
+        for row in database.execute("SELECT * FROM transcript_events WHERE session_id = ? ORDER BY seq", (session,)):
+            line = row["event_json"]
+            yield row["seq"] + 1, (_unpack(row["event_zstd"]) if line is None else line) + b"\n"  # zstd since 2026.9
+
+
+@contextmanager
+def _open_database(file: Path) -> Generator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"file:{quote(os.fsencode(file))}?mode=ro", uri=True)) as database:
+            yield database
+    except sqlite3.Error as error:
+        raise InvalidRequest(f"{str(file)!r} cannot be read as a database of OpenClaw: {error}") from error
+
+
+def _unpack(data: bytes) -> bytes:
+    """Return an event; it is no JSON if it is damaged or too large."""
+    try:
+        return zstd.ZstdDecompressor().decompress(data, _LONGEST_EVENT)
+    except zstd.ZstdError:
+        return data
+
+
+def find_abandoned_lines(lines: Iterable[tuple[int, bytes]]) -> frozenset[int]:
+    """Return the numbers of the lines that a person has taken back: those that do not lead to where a session stands.
+
+    A line `leaf` says that the session goes on from its `targetId`; without one, no line is taken back.
+    """
+    parents: dict[int, tuple[int, int]] = {}
+    tip, was_rewound = 0, False
+    for number, raw in lines:
+        try:
+            line = as_mapping(orjson.loads(raw))
+        except ValueError:
+            continue
+        if line.get("type") == "leaf":
+            tip, was_rewound = hash(as_text(line.get("targetId"))), True
+        elif line.get("type") != "session" and isinstance(entry := line.get("id"), str):
+            tip = hash(entry)
+            parents[tip] = number, hash(as_text(line.get("parentId")))
+    while was_rewound and tip in parents:
+        _, tip = parents.pop(tip)
+    return frozenset(number for number, _ in parents.values()) if was_rewound else frozenset()
 
 
 def read_openclaw_notes(lines: Iterable[tuple[int, bytes]], facts: TranscriptFacts) -> Iterator[TranscriptTurn]:

@@ -19,8 +19,15 @@ from circadia.memory.capture.recorder import clean_and_shorten
 from circadia.memory.context import estimate_tokens
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.transfer.claude_code import find_rewound_lines
+from circadia.memory.transfer.codex import find_rolled_back_lines
 from circadia.memory.transfer.formats import detect_transcript, read_turns
 from circadia.memory.transfer.import_format import ImportFormat
+from circadia.memory.transfer.openclaw import (
+    DATABASE,
+    find_abandoned_lines,
+    list_database_sessions,
+    read_database_lines,
+)
 from circadia.memory.transfer.transcripts import TRUST, Speaker, TranscriptFacts, TranscriptTurn, build_episode
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind, Provenance
@@ -31,11 +38,17 @@ SETTLED: Final = timedelta(minutes=10)
 """Time without a change after which a transcript counts as complete."""
 LONGEST_LINE: Final = 16 * 2**20
 """Bytes of a line; longer ones, such as several pictures, are skipped and counted."""
-_SUFFIXES: Final = (".jsonl", ".md")
+_SUFFIXES: Final = (".jsonl", ".md", DATABASE)
 _OWN_FOLDER: Final = ".circadia"
 """What a dream keeps in a memory folder."""
 BY_PROGRAM: Final = "it was started by a program"
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_REWINDS: Final = {
+    ImportFormat.CLAUDE_CODE: find_rewound_lines,
+    ImportFormat.CODEX: find_rolled_back_lines,
+    ImportFormat.OPENCLAW: find_abandoned_lines,
+}
+"""What finds the lines of a session that a person has taken back."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,6 +70,17 @@ class TranscriptSession:
     broken_lines: int
     excluded: str | None
     """Why the session does not count, None if it does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Source:
+    """A file of transcripts, or one session in a database of OpenClaw."""
+
+    path: Path
+    size: int
+    changed_ns: int
+    session: str = ""
+    """Of a database."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,22 +110,23 @@ def find_sessions(
     sessions: list[TranscriptSession] = []
     present: set[str] = set()
     others = ((path, path.lstat()) for path in more if not path.is_relative_to(folder))
-    for path, status in chain(find_files(folder), others):
-        name = path.relative_to(folder) if path.is_relative_to(folder) else path
-        key = os.fsencode(name).decode("utf-8", "backslashreplace")
-        file = _load_scan(seen.get(key), status)
+    for source in _list_sources(chain(find_files(folder), others)):
+        name = source.path.relative_to(folder) if source.path.is_relative_to(folder) else source.path
+        key = os.fsencode(name).decode("utf-8", "backslashreplace") + f"#{source.session}" * bool(source.session)
+        file = _load_scan(seen.get(key), source)
         if file is None:
             try:
-                file = _scan_file(path, key, status)
+                file = _scan_file(source, key)
             except (OSError, CircadiaError) as error:
-                logger.warning("transcript %r cannot be read: %s", str(path), error)
+                logger.warning("transcript %r cannot be read: %s", str(source.path), error)
                 continue
             seen[key] = _SCANNED_FILE.dump_python(file, mode="json")
         present.add(key)
-        is_running = file.unfinished or now - datetime.fromtimestamp(status.st_mtime, UTC) < SETTLED
+        changed_at = datetime.fromtimestamp(source.changed_ns / 1e9, UTC)
+        is_running = file.unfinished or now - changed_at < SETTLED
         for session in file.sessions:
             excluded = "the session may still run" if is_running else session.excluded
-            sessions.append(replace(session, path=path, excluded=excluded))
+            sessions.append(replace(session, path=source.path, excluded=excluded))
     for key in seen.keys() - present:
         del seen[key]
     return sorted(sessions, key=lambda session: (session.last or _EARLIEST, session.id))
@@ -117,10 +142,10 @@ def gather(
     A person's turn that mostly repeats the agent or a tool has their trust, as at the gateway. The times are those of
     the transcript, whatever they are. Raises OSError: the file is gone.
     """
-    facts = TranscriptFacts.from_name(session.path)
+    facts = _new_facts(session.path, session.id)
     file_id = facts.session
     origins = _Origins()
-    for turn in _read_turns(session.path, session.format, facts):
+    for turn in _read_turns(session.path, session.format, facts, session.id):
         if _session_id(turn, session.format, file_id) != session.id:
             continue
         if programs and turn.speaker is Speaker.PROGRAM:
@@ -182,13 +207,25 @@ def find_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
                     yield path, status
 
 
-def _load_scan(entry: object, status: os.stat_result) -> _ScannedFile | None:
+def _list_sources(files: Iterable[tuple[Path, os.stat_result]]) -> Iterator[_Source]:
+    for path, status in files:
+        if path.name != DATABASE:
+            yield _Source(path=path, size=status.st_size, changed_ns=status.st_mtime_ns)
+            continue
+        try:
+            for session, lines, changed_at in list_database_sessions(path):
+                yield _Source(path=path, size=lines, changed_ns=changed_at * 1_000_000, session=session)
+        except CircadiaError as error:
+            logger.warning("%s", error)
+
+
+def _load_scan(entry: object, source: _Source) -> _ScannedFile | None:
     """Return what the last call read of a file, None if the file has changed since or the entry is not readable."""
     try:
         file = _SCANNED_FILE.validate_python(entry)
     except ValidationError:
         return None
-    return file if (file.size, file.changed_ns) == (status.st_size, status.st_mtime_ns) else None
+    return file if (file.size, file.changed_ns) == (source.size, source.changed_ns) else None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -211,14 +248,14 @@ class _SessionTally:
             self.last = turn.at if self.last is None else max(self.last, turn.at)
 
 
-def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
-    facts = TranscriptFacts.from_name(path)
+def _scan_file(source: _Source, key: str) -> _ScannedFile:
+    facts = _new_facts(source.path, source.session)
     file_id = facts.session
-    kind = detect_transcript(path)
+    kind = ImportFormat.OPENCLAW if source.session else detect_transcript(source.path)
     if kind is None:
-        return _ScannedFile(size=status.st_size, changed_ns=status.st_mtime_ns, unfinished=False, sessions=())
+        return _ScannedFile(size=source.size, changed_ns=source.changed_ns, unfinished=False, sessions=())
     tallies = {} if kind is ImportFormat.PLAIN else {file_id: _SessionTally()}
-    for turn in _read_turns(path, kind, facts):
+    for turn in _read_turns(source.path, kind, facts, source.session):
         tallies.setdefault(_session_id(turn, kind, file_id), _SessionTally()).add(turn)
     sessions = [
         TranscriptSession(
@@ -229,9 +266,7 @@ def _scan_file(path: Path, key: str, status: os.stat_result) -> _ScannedFile:
         )
         for session_id, tally in tallies.items()
     ]  # fmt: skip
-    return _ScannedFile(
-        size=status.st_size, changed_ns=status.st_mtime_ns, unfinished=facts.unfinished, sessions=sessions
-    )
+    return _ScannedFile(size=source.size, changed_ns=source.changed_ns, unfinished=facts.unfinished, sessions=sessions)
 
 
 def _exclusion(tally: _SessionTally, facts: TranscriptFacts) -> str | None:
@@ -245,13 +280,19 @@ def _session_id(turn: TranscriptTurn, kind: ImportFormat, file_id: str) -> str:
     return turn.conversation or file_id if kind is ImportFormat.PLAIN else file_id
 
 
-def _read_turns(path: Path, kind: ImportFormat, facts: TranscriptFacts) -> Iterator[TranscriptTurn]:
-    """Yield the turns of a file, without those that a person has taken back by rewinding the session."""
-    if kind is not ImportFormat.CLAUDE_CODE:
-        return read_turns(path, kind, _read_lines(path, facts), facts)
-    rewound = find_rewound_lines(_read_lines(path, TranscriptFacts.from_name(path)))
-    lines = ((number, line) for number, line in _read_lines(path, facts) if number not in rewound)
-    return read_turns(path, kind, lines, facts)
+def _new_facts(path: Path, session: str) -> TranscriptFacts:
+    return TranscriptFacts(session=session) if path.name == DATABASE else TranscriptFacts.from_name(path)
+
+
+def _read_turns(path: Path, kind: ImportFormat, facts: TranscriptFacts, session: str) -> Iterator[TranscriptTurn]:
+    """Yield the turns of a file, or of a session in a database, without those that a person has taken back."""
+
+    def read_lines() -> Iterator[tuple[int, bytes]]:
+        facts.broken_lines = 0
+        return read_database_lines(path, session) if path.name == DATABASE else _read_lines(path, facts)
+
+    abandoned = _REWINDS[kind](read_lines()) if kind in _REWINDS else frozenset[int]()
+    return read_turns(path, kind, ((number, line) for number, line in read_lines() if number not in abandoned), facts)
 
 
 def _read_lines(path: Path, facts: TranscriptFacts) -> Iterator[tuple[int, bytes]]:

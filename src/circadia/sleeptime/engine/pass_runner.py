@@ -32,7 +32,7 @@ from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, P
 from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads
 from circadia.sleeptime.engine.pass_outcome import PassOutcome, decide_outcome, describe_fault, describe_step
 from circadia.sleeptime.engine.services import SleeptimeService
-from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_changes
+from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_rows
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals.block_edits import fold_edits
 from circadia.sleeptime.proposals.operation import (
@@ -315,7 +315,7 @@ class PassRunner:
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []
-        for part in split_changes(view.proposed) if self._context.rules else ():
+        for part in split_rows(view.proposed) if self._context.rules else ():
             rows = await view.look.fetch_episodes({key for change in part for key in source_ids_of(change)})
             wrong += await self._threads.find_violations(part, rows, self._context.rules)
             await self._yield_to_calls()

@@ -4,14 +4,15 @@ They run before the publication, because they take time and all other writers wo
 publication itself checks for forgotten ones.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from circadia.ids import EpisodeId
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 
+T = TypeVar("T")
 Rule = Callable[[Change, Mapping[EpisodeId, Episode]], str]
 """Returns the violation of a change, empty without one; the mapping holds the bank's sources by id."""
 AT_ONCE: Final = 20
@@ -41,6 +42,7 @@ def check_changes(changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], 
     ]
 
 
-def split_changes(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
-    rest = iter(changes)
-    return list(iter(lambda: list(islice(rest, AT_ONCE)), []))
+def split_rows(rows: Iterable[T], at_once: int = AT_ONCE) -> Iterator[Sequence[T]]:
+    """Yield the rows in parts of so many."""
+    rest = iter(rows)
+    return iter(lambda: list(islice(rest, at_once)), [])

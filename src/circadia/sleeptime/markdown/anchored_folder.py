@@ -20,6 +20,8 @@ OWN_FOLDER: Final = ".circadia"
 """Circadia's own folder in a memory folder."""
 RETIRED_FOLDER: Final = PurePosixPath(OWN_FOLDER, "retired")
 """Where entries go that a dream takes out of their file."""
+_LONGEST: Final = 255
+"""Bytes of a name, on most disks."""
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 LEADS_OUT: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 """What a symlink in a path answers."""
@@ -34,17 +36,18 @@ def hash_contents(data: bytes | None) -> str | None:
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
-def check_path(path: PurePosixPath) -> None:
-    """Raise InvalidRequest unless the path names a Markdown file of the folder, or of its retired entries."""
+def check_path(path: PurePosixPath) -> PurePosixPath:
+    """Return the path of a Markdown file of the folder, or of retired entries. Raises InvalidRequest: it is none."""
     retired = path.is_relative_to(RETIRED_FOLDER)
     names = path.relative_to(RETIRED_FOLDER).parts if retired else path.parts
     is_utf8 = str(path).encode("utf-8", "replace").decode("utf-8") == str(path)
     usable = not path.is_absolute() and names and path.suffix.lower() == ".md" and is_utf8
-    if not usable or any(name.startswith(".") or "\0" in name for name in names):
+    if not usable or any(name.startswith(".") or "\0" in name or len(os.fsencode(name)) > _LONGEST for name in names):
         raise InvalidRequest(
             f"{str(path)!r} is no path of a Markdown file inside the folder; give a relative path that ends in .md, "
             "in UTF-8, without `..` and without a name that starts with a dot"
         )
+    return path
 
 
 def fold_name(name: str) -> str:
@@ -264,15 +267,15 @@ class AnchoredFolder:
             os.close(handle)
 
     @contextmanager
-    def open_parent(self, path: PurePosixPath) -> Generator[tuple["AnchoredFolder", FileLocation]]:
-        """Open the folder of a file below this one; yield that folder and the location of the file."""
+    def open_parent(self, path: PurePosixPath) -> Generator[FileLocation]:
+        """Open the folder of a file below this one, and yield the location of the file."""
         with self.open_folder(path.parent) as parent:
-            yield parent, parent.file(path.name)
+            yield parent.file(path.name)
 
     def read_file(self, path: PurePosixPath) -> bytes | None:
         """Return the contents of a file below this folder, or None where there is no file."""
         try:
-            with self.open_parent(path) as (_, file):
+            with self.open_parent(path) as file:
                 return file.read_contents()
         except FileNotFoundError:
             return None

@@ -6,18 +6,20 @@ the folder: the new contents until the swap, the old file itself afterwards. So 
 a publication has come, and nothing that the folder held is ever overwritten.
 """
 
+import errno
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest, NotFound
 from circadia.sleeptime.markdown.anchored_folder import (
+    LEADS_OUT,
     OWN_FOLDER,
     AnchoredFolder,
     FileLocation,
@@ -27,6 +29,7 @@ from circadia.sleeptime.markdown.anchored_folder import (
 )
 
 DREAMS_FOLDER: Final = "dreams"
+_NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV})
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 _MANIFEST: Final = "manifest.json"
 
@@ -50,17 +53,18 @@ class ReplacementStatus(StrEnum):
     PUBLISHED = "published"
 
 
-class ProposalView(StrEnum):
-    """What shows a proposal to people."""
-
-    FOLDER = "folder"
-    """A whole copy of the folder beside it."""
-    BRANCH = "branch"
-
-
-def _checked_path(path: PurePosixPath) -> PurePosixPath:
-    check_path(path)
-    return path
+class FileOutcome(StrEnum):
+    PUBLISHED = "published"
+    CHANGED_MEANWHILE = "changed meanwhile"
+    """Somebody changed the file after the dream read it: it is left alone, and the new version stays a proposal."""
+    READ_ONLY = "read-only"
+    """The file may not be written, or lies on another disk: it is left alone, and the new version stays a proposal."""
+    CHANGED_AFTERWARDS = "changed afterwards"
+    """Published, and somebody has written to it since."""
+    TAKEN_BACK = "taken back"
+    """The repository refuses the commit: the file is as it was, and the new version stays a proposal."""
+    EDITED_TWICE = "edited twice"
+    """Both versions were edited during the swap: the later edit is in the folder, the other one in `rescued`."""
 
 
 class FileReplacement(BaseModel):
@@ -68,7 +72,7 @@ class FileReplacement(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    path: Annotated[PurePosixPath, AfterValidator(_checked_path)]
+    path: Annotated[PurePosixPath, AfterValidator(check_path)]
     number: int
     """Names its files in the changeset's folder."""
     old_hash: str | None
@@ -92,35 +96,35 @@ class Changeset(BaseModel):
     """What a dream did not write, and why."""
     commit: str | None = None
     """The git commit of what was published."""
-    view: ProposalView | None = None
+    view: Literal["folder", "branch"] | None = None
+    """What shows a proposal to people: a copy of the memory files beside the folder, or a branch."""
     replacements: tuple[FileReplacement, ...]
 
     @property
     def published(self) -> tuple[PurePosixPath, ...]:
-        return tuple(sorted(self.paths_with(ReplacementStatus.PUBLISHED)))
+        return tuple(sorted(each.path for each in self.replacements if each.status is ReplacementStatus.PUBLISHED))
 
     @property
     def proposed(self) -> tuple[PurePosixPath, ...]:
-        return tuple(sorted(self.paths_with(ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING)))
+        return tuple(sorted({each.path for each in self.replacements} - set(self.published)))
+
+    @property
+    def is_publishing(self) -> bool:
+        return any(each.status is ReplacementStatus.PUBLISHING for each in self.replacements)
 
     def with_updates(self, updates: Mapping[PurePosixPath, Mapping[str, object]]) -> Self:
         """Return the changeset with fields of the replacements at these paths changed."""
         replacements = tuple(each.model_copy(update=updates.get(each.path)) for each in self.replacements)
         return self.model_copy(update={"replacements": replacements})
 
-    def with_status(self, status: ReplacementStatus, paths: set[PurePosixPath]) -> Self:
-        return self.with_updates({path: {"status": status} for path in paths})
-
-    def without(self, paths: set[PurePosixPath]) -> Self:
-        left = tuple(each for each in self.replacements if each.path not in paths)
-        return self.model_copy(update={"replacements": left})
-
-    def paths_with(self, *statuses: ReplacementStatus) -> set[PurePosixPath]:
-        return {each.path for each in self.replacements if each.status in statuses}
-
 
 class ChangesetFolder:
-    """A changeset that is held open, with the memory folder to which it belongs."""
+    """A changeset that is held open, with the memory folder to which it belongs.
+
+    It puts files in place so that no edit is lost, whenever it comes: the new contents are swapped with the file, and
+    what comes out is checked again. An edit that came between the first check and the swap goes back in place. Each
+    step may be repeated after a crash.
+    """
 
     def __init__(self, root: Path, folder: AnchoredFolder, own: AnchoredFolder, changeset: Changeset) -> None:
         self.root = root
@@ -149,9 +153,6 @@ class ChangesetFolder:
         """Return where people find the old file of a published replacement."""
         return self.root / OWN_FOLDER / DREAMS_FOLDER / self.changeset.id / self.exchange_file(replacement).name
 
-    def flush(self) -> None:
-        self._own.flush()
-
     def read_new(self, replacement: FileReplacement) -> bytes | None:
         """Return the new contents. Raises InvalidRequest if they are not what was staged."""
         data = self.new_file(replacement).read_contents()
@@ -175,15 +176,106 @@ class ChangesetFolder:
                 versions.append(FileVersions(path=each.path, old=old, new=self.read_new(each), mode=each.mode))
         return versions
 
-    def find_late_edits(self) -> Mapping[PurePosixPath, str | None]:
-        """Return the hashes of old files that were edited after their publication had ended."""
-        saved, hashes = self._own.file(_MANIFEST).read_status(), dict[PurePosixPath, str | None]()
+    def find_late_edits(self) -> Sequence[Path]:
+        """Return old files that were edited after their publication had ended, each edit once.
+
+        Programs that had them open while they were swapped do so.
+        """
+        saved, updates = self._own.file(_MANIFEST).read_status(), dict[PurePosixPath, Mapping[str, object]]()
         for each in self.changeset.replacements:
             edited = self.exchange_file(each).read_status() if each.status is ReplacementStatus.PUBLISHED else None
             if edited and saved and edited.st_mtime_ns >= saved.st_mtime_ns:
                 found = hash_contents(self.read_old(each))
-                hashes |= {each.path: found} if found != each.old_hash else {}
-        return hashes
+                updates |= {each.path: {"old_hash": found}} if found != each.old_hash else {}
+        if updates:
+            self.save(self.changeset.with_updates(updates))
+        return [self.exchange_path(each) for each in self.changeset.replacements if each.path in updates]
+
+    def place(self, each: FileReplacement) -> FileOutcome:
+        """Put one file in place, or find that an earlier run has."""
+        staged = self.exchange_file(each)
+        make_mode = self.folder.status.st_mode & 0o777 if each.old_hash is None else None
+        try:
+            with self.folder.open_folder(each.path.parent, make_mode=make_mode) as parent:
+                file = parent.file(each.path.name)
+                if each.old_hash is None:
+                    outcome = self._make_file(each, staged, file)
+                elif each.new_hash is None:
+                    outcome = self._take_out(each, staged, file)
+                else:
+                    outcome = self._swap(each, staged, file)
+                parent.flush()
+                self._own.flush()
+            if each.new_hash is None and outcome is FileOutcome.PUBLISHED:
+                self.folder.remove_empty_folders(each.path.parent)
+        except FileNotFoundError:
+            # An earlier run may have taken the file out, and its empty folder with it.
+            is_taken_out = each.new_hash is None and hash_contents(staged.read_contents()) == each.old_hash
+            return FileOutcome.PUBLISHED if is_taken_out else FileOutcome.CHANGED_MEANWHILE
+        except FileExistsError:
+            return FileOutcome.CHANGED_MEANWHILE
+        except OSError as error:
+            if error.errno in _NOT_WRITABLE:
+                return FileOutcome.READ_ONLY
+            if error.errno in LEADS_OUT:
+                return FileOutcome.CHANGED_MEANWHILE
+            raise
+        return outcome
+
+    def take_back(self, each: FileReplacement) -> bool:
+        """Restore a file that was put in place; return False if somebody has changed it since."""
+        old_hash = hash_contents(self.exchange_file(each).read_contents())
+        reverse = each.model_copy(update={"old_hash": each.new_hash, "new_hash": old_hash})
+        return self.place(reverse) is FileOutcome.PUBLISHED
+
+    def _make_file(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
+        if staged.read_status() is not None:
+            staged.take_owner_and_mode(self.folder.status, each.mode)
+            staged.move_to_free_name(file)
+        return FileOutcome.PUBLISHED
+
+    def _take_out(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
+        if staged.read_status() is None:
+            refusal = self._refuse(each, file)
+            if refusal is not None:
+                return refusal
+            file.replace(staged)
+        if hash_contents(staged.read_contents()) == each.old_hash:
+            return FileOutcome.PUBLISHED
+        try:  # edited after the check
+            staged.move_to_free_name(file)
+        except FileExistsError:
+            return FileOutcome.EDITED_TWICE
+        return FileOutcome.CHANGED_MEANWHILE
+
+    def _swap(self, each: FileReplacement, staged: FileLocation, file: FileLocation) -> FileOutcome:
+        staged.finish_exchange()
+        if hash_contents(staged.read_contents()) == each.new_hash:
+            refusal = self._refuse(each, file)
+            if refusal is not None:
+                return refusal
+            status = file.read_status()
+            if status is None:
+                return FileOutcome.CHANGED_MEANWHILE
+            staged.take_owner_and_mode(status, status.st_mode & 0o7777)
+            staged.exchange(file)
+        if hash_contents(staged.read_contents()) == each.old_hash:
+            return FileOutcome.PUBLISHED
+        # Somebody edited the file between the check and the swap: back with the edit, unless there is a newer one.
+        if hash_contents(file.read_contents()) != each.new_hash:
+            return FileOutcome.EDITED_TWICE
+        staged.exchange(file)
+        if hash_contents(staged.read_contents()) == each.new_hash:
+            return FileOutcome.CHANGED_MEANWHILE
+        staged.exchange(file)
+        return FileOutcome.EDITED_TWICE
+
+    def _refuse(self, each: FileReplacement, file: FileLocation) -> FileOutcome | None:
+        """Return why a file is left alone, or None."""
+        if hash_contents(file.read_contents()) != each.old_hash:
+            return FileOutcome.CHANGED_MEANWHILE
+        status = file.read_status()
+        return None if status and status.st_mode & 0o200 and file.is_writable() else FileOutcome.READ_ONLY
 
 
 def load_changeset(own: AnchoredFolder) -> Changeset | None:

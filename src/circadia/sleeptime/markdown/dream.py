@@ -17,7 +17,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
 from circadia.ids import IdSource
 from circadia.memory.redaction import redact
-from circadia.records.bank import Bank, BankPolicy
+from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.dream_job import DreamMode
 from circadia.records.sleep_call import SleepCost
@@ -28,20 +28,27 @@ from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of
 from circadia.sleeptime.grounding.source_check import check_grounding
 from circadia.sleeptime.grounding.wording import check_wording
-from circadia.sleeptime.markdown import history, publication
+from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER, RETIRED_FOLDER
-from circadia.sleeptime.markdown.changeset import FileVersions
-from circadia.sleeptime.markdown.dream_report import NO_COST, DreamOutcome, DreamReport, append_to_diary, count_nouns
-from circadia.sleeptime.markdown.dream_state import load_state, save_state
+from circadia.sleeptime.markdown.changeset import FileVersions, list_changeset_ids
+from circadia.sleeptime.markdown.dream_state import (
+    NO_COST,
+    DreamOutcome,
+    DreamReport,
+    append_to_diary,
+    count_nouns,
+    load_state,
+    save_state,
+)
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.folder_bank import FolderBank, FolderSnapshot, take_snapshot
 from circadia.sleeptime.markdown.folder_edits import FolderConsolidation, OpenFolder
 from circadia.sleeptime.markdown.folder_lock import FolderLock, lock_memory_folder
 from circadia.sleeptime.markdown.folder_plan import FolderPlan, FolderPlanner, places_of, text_of
+from circadia.sleeptime.markdown.links import whole_name
 from circadia.sleeptime.markdown.publication import PublicationResult
 from circadia.sleeptime.markdown.sessions import SessionIntake, SessionScan
-from circadia.sleeptime.markdown.splitting import whole_name
-from circadia.sleeptime.markdown.upkeep import FolderUpkeep, propose_upkeep
+from circadia.sleeptime.markdown.upkeep import FolderUpkeep, UpkeepRun
 from circadia.sleeptime.proposals.operation import Operation
 from circadia.sleeptime.publish.publisher import CEILING_NOTES, CEILING_SHARE
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass
@@ -49,8 +56,6 @@ from circadia.stores.base import Store
 from circadia.stores.locks import bank_key
 
 BY: Final = "circadia dream"
-FOLDER_POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
-"""Passes begin by a dream alone, and change nothing that its files do not say."""
 FOLDER_RULES: Final[Sequence[Rule]] = (check_wording, check_grounding)
 """A person says most of what is worth a note only once."""
 _UNFINISHED: Final = (PassStatus.FAILED, PassStatus.CANCELLED, PassStatus.SKIPPED, PassStatus.PARTIAL)
@@ -139,10 +144,8 @@ class Dream:
             if report.state is DreamOutcome.PUBLISHED:
                 save_state(self._root, load_state(self._root), is_accepted=True)
                 report = replace(report, detail="accepted")
-            if files:  # what is left is shown anew
-                now = await asyncio.to_thread(take_snapshot, self._root)
-                left = await self._find_staged_pass(bank)
-                await self._deliver(bank, now, left, DreamMode.PROPOSE, lock, entry=entry)
+            if files:
+                await self._show_rest(bank, lock, entry)
             return self._note(report)
 
     async def refuse(self, files: Collection[PurePosixPath] = ()) -> int:
@@ -164,18 +167,22 @@ class Dream:
             save_state(self._root, state, refused={**state.refused, **refused})
             self._drop_proposals()
             if files:
-                rest = await self._find_staged_pass(bank)
-                await self._deliver(bank, snapshot, rest, DreamMode.PROPOSE, lock, entry=entry)
+                await self._show_rest(bank, lock, entry)
             number = len(chosen) + len(refused)
             append_to_diary(self._root, self._clock.now(), f"refused {count_nouns(number, 'change')}")
             return number
+
+    async def _show_rest(self, bank: Bank, lock: FolderLock, entry: str) -> None:
+        """Show what is left of a proposal under the entry of the history that it had."""
+        snapshot, left = await asyncio.to_thread(take_snapshot, self._root), await self._find_staged_pass(bank)
+        await self._deliver(bank, snapshot, left, DreamMode.PROPOSE, lock, entry=entry)
 
     async def undo(self, dream_id: str) -> PublicationResult:
         """Restore what a dream has replaced. Raises NotFound, Conflict: later changes overlap with it."""
         with lock_memory_folder(self._root, self._clock):
             bank, _, _ = await self._open()
             undo_id = self._ids.new("und")
-            result = await asyncio.to_thread(history.undo, self._root, dream_id, undo_id, now=self._clock.now())
+            result = await asyncio.to_thread(publication.undo, self._root, dream_id, undo_id, now=self._clock.now())
             snapshot = await asyncio.to_thread(take_snapshot, self._root)
             await self._bank.take_in_entries(bank, snapshot.all_entries)
             append_to_diary(self._root, self._clock.now(), f"{dream_id}: undone")
@@ -185,7 +192,7 @@ class Dream:
         """Finish what was interrupted, and read the folder; return the pass that has still to be decided on, too."""
         for result in await asyncio.to_thread(publication.recover, self._root):
             self._note_rescued(result)
-        bank = await self._bank.open(FOLDER_POLICY)
+        bank = await self._bank.open()
         snapshot = await asyncio.to_thread(take_snapshot, self._root)
         self._opened.snapshot = snapshot
         run = await self._find_staged_pass(bank)
@@ -251,15 +258,15 @@ class Dream:
 
     def _require_proposal(self, run: Pass | None) -> tuple[str, Sequence[str]]:
         """Return the entry of the history that waits for a person, and what it leaves out. Raises NotFound."""
-        entries = [each for each in history.list_history(self._root) if each.proposed]
-        if run is None and not entries:
+        entry = publication.find_proposal(self._root)
+        if run is None and entry is None:
             raise NotFound("no dream waits for you in this folder; `circadia dream log` lists what was done")
-        return (entries[0].id, entries[0].left_out) if entries else ("", ())
+        return (entry.id, entry.left_out) if entry else ("", ())
 
     def _drop_proposals(self) -> None:
-        for each in history.list_history(self._root):
+        for each in publication.list_history(self._root):
             if each.proposed:
-                publication.refuse(self._root, each.id, each.proposed)
+                publication.refuse(self._root, each.id)
 
     async def _find_changes(self, run: Pass | None, state: ChangeState = ChangeState.STAGED) -> Sequence[Change]:
         if run is None:
@@ -290,11 +297,12 @@ class Dream:
             plan = await self._plan(bank, snapshot, _concerning(changes, plan, files))
         elif run is not None and mode is not DreamMode.DRY_RUN:
             await self._refuse(bank, run, plan.left_out)
+        whys = ((text_of(each), plan.left_out.get(each.number)) for each in changes)
         contents, upkeep = await self._add_upkeep(snapshot, plan, files)
         report = DreamReport(
             id="" if run is None else run.id, state=DreamOutcome.UNCHANGED, added=plan.added, replaced=plan.replaced,
-            retired=plan.retired + len(upkeep.retired), left_out=[*refused, *_describe_left_out(changes, plan)],
-            findings=list(map(str, upkeep.findings)),
+            retired=plan.retired + len(upkeep.retired), findings=upkeep.findings,
+            left_out=[*refused, *(f"{text!r:.200}: {why}" for text, why in whys if why)],
             files=[path for path in contents if path.parts[0] != OWN_FOLDER],
         )  # fmt: skip
         if not contents:
@@ -306,7 +314,7 @@ class Dream:
         report = replace(report, id=report.id or entry or self._ids.new("drm"))
         versions = [FileVersions(path=path, old=snapshot.contents_of(path), new=contents[path]) for path in contents]
         if mode is DreamMode.DRY_RUN:
-            return replace(report, state=DreamOutcome.SHOWN, diff=history.render_diff(versions))
+            return replace(report, state=DreamOutcome.SHOWN, diff=publication.render_diff(versions))
         report = replace(report, id=await asyncio.to_thread(self._stage, report, versions))
         moved = len(plan.gone) + len(upkeep.retired)
         limit = max(1, min(CEILING_NOTES, int(len(snapshot.entries) * CEILING_SHARE)))
@@ -333,7 +341,7 @@ class Dream:
     def _stage(self, report: DreamReport, files: Sequence[FileVersions]) -> str:
         """Put new contents beside the folder, in the place of those of an earlier proposal; return their id."""
         self._drop_proposals()
-        taken = {each.id for each in history.list_history(self._root)}
+        taken = list_changeset_ids(self._root)
         names = chain([report.id], (f"{report.id}-{number}" for number in count(2)))
         changeset_id = next(name for name in names if name not in taken)
         title = f"Dream: {report.added} added, {report.replaced} replaced, {report.retired} retired"
@@ -350,7 +358,7 @@ class Dream:
         """
         day, changed = self._clock.now().date(), plan.contents
         upkeep = await asyncio.to_thread(
-            propose_upkeep, snapshot.folder, day=day, changed=changed, described=plan.described
+            UpkeepRun(snapshot.folder, day=day, changed=changed, described=plan.described).run
         )
         refused = load_state(self._root).refused
         wanted = {path for path, mark in upkeep.fingerprints().items() if refused.get(str(path)) != mark}
@@ -363,17 +371,13 @@ class Dream:
         contents = {**changed, **upkeep.contents}
         for entry in (*plan.gone, *upkeep.retired):
             path = RETIRED_FOLDER / entry.path
-            contents[path] = contents.get(path, snapshot.retired.get(path, b"")) + entry.text
+            kept = contents[path] if path in contents else snapshot.contents_of(path) or b""
+            contents[path] = kept + entry.text
         return contents, upkeep
 
     async def _cost_of(self, run: Pass) -> SleepCost:
         async with self._store.begin_read() as tx:
             return await tx.sleep_calls.sum_cost(pass_id=run.id)
-
-
-def _describe_left_out(changes: Sequence[Change], plan: FolderPlan) -> Sequence[str]:
-    texts = {change.number: text_of(change) for change in changes}
-    return [f"{texts[number]!r:.200}: {why}" for number, why in plan.left_out.items()]
 
 
 def _concerning(changes: Sequence[Change], plan: FolderPlan, files: Collection[PurePosixPath]) -> Sequence[Change]:

@@ -1,28 +1,34 @@
-"""What a folder's dreams have done, what the next one waits for, and what it would read (DREAM-01)."""
+"""What a folder's dreams have done, what the next one waits for, and what it would read (DREAM-01).
 
-from collections.abc import Mapping, Sequence
+The memory folders of a server, by name, are what its interfaces use of all this (DREAM-31).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Final
+from pathlib import Path, PurePosixPath
+from typing import Final, Protocol
 
 from circadia.clock import Clock
 from circadia.llm.chat_model import ChatModel
-from circadia.records.dream_job import DreamMode
+from circadia.records.dream_job import DreamJob, DreamMode, ReviewKind
 from circadia.sleeptime.budget.model_calls import estimate_usage
-from circadia.sleeptime.markdown.dream_report import count_nouns
+from circadia.sleeptime.markdown.changeset import Changeset
 from circadia.sleeptime.markdown.dream_state import (
+    DreamReport,
     DreamState,
-    DreamVerdict,
-    decide_dream,
-    decide_scan,
+    count_nouns,
+    find_wait_after_scan,
+    find_wait_before_scan,
     load_state,
     save_state,
 )
 from circadia.sleeptime.markdown.folder_bank import take_snapshot
-from circadia.sleeptime.markdown.history import list_history
+from circadia.sleeptime.markdown.publication import PublicationResult, find_proposal, has_proposal
 from circadia.sleeptime.markdown.sessions import SessionIntake
-from circadia.sleeptime.markdown.upkeep import propose_upkeep
+from circadia.sleeptime.markdown.upkeep import UpkeepRun
+from circadia.sleeptime.triggers.dream_requests import DreamRequests
+from circadia.stores.base import Store
 
 WAITS: Final = "the changes of a dream wait for a person"
 
@@ -30,7 +36,8 @@ WAITS: Final = "the changes of a dream wait for a person"
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DreamStatus:
     state: DreamState
-    verdict: DreamVerdict
+    waits_for: str
+    """What a dream that begins by itself waits for; empty if one is due."""
     waiting: str
     """The dream that waits for a person; empty without one."""
     files: int
@@ -48,11 +55,6 @@ class DreamStatus:
     """About what that costs; None if no price is known."""
     model: str
     """Empty without a model."""
-
-    @property
-    def next_dream(self) -> str:
-        """What the next dream waits for; empty if one is due."""
-        return "" if self.verdict.is_open else self.verdict.detail
 
     @property
     def outlook(self) -> str:
@@ -74,21 +76,21 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
     now, state, snapshot = clock.now(), load_state(root), take_snapshot(root)
     scan = intake.scan(state)
     known = state.model_copy(update={**scan.marks})
-    verdict = decide_scan(known.model_copy(update={"scanned_at": None}), now)
     used = None if model is None else estimate_usage(model, intake.estimate_tokens(scan, state))
     price = None if model is None or used is None else model.price(used)
-    upkeep = propose_upkeep(snapshot.folder, day=now.date())
-    findings = list(map(str, upkeep.findings))
+    upkeep = UpkeepRun(snapshot.folder, day=now.date()).run()
+    findings = [*upkeep.findings]
     findings += [
         f"{folder / 'memory'}: the memory of a worktree, which is not read; move what is worth it"
         for folder in scan.worktrees
         if any((folder / "memory").glob("*.md"))
     ]
-    waiting = next((each.id for each in list_history(root) if each.proposed), "")
-    if verdict.is_open:
-        verdict = DreamVerdict(False, WAITS) if waiting else decide_dream(known)
+    proposal = find_proposal(root)
+    waiting = "" if proposal is None else proposal.id
+    waits_for = find_wait_before_scan(known.model_copy(update={"scanned_at": None}), now)
     return DreamStatus(
-        state=state, verdict=verdict, waiting=waiting, files=len(snapshot.documents),
+        state=state, waits_for=waits_for or (WAITS if waiting else find_wait_after_scan(known)), waiting=waiting,
+        files=len(snapshot.documents),
         entries=len(snapshot.entries), findings=findings, worktrees=list(map(str, scan.worktrees)),
         sessions=len(scan.new), excluded=scan.excluded,
         tokens=0 if used is None else (used.input_tokens or 0) + (used.output_tokens or 0),
@@ -96,13 +98,49 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
     )  # fmt: skip
 
 
-def is_due(root: Path, intake: SessionIntake, now: datetime) -> DreamVerdict:
-    """Return whether a dream that nobody asked for may begin now; looks for sessions if it is time to."""
+def find_wait(root: Path, intake: SessionIntake, now: datetime) -> str:
+    """Return what a dream that nobody asked for waits for, empty if it is due; looks for sessions if it is time to."""
     state = load_state(root)
-    verdict = decide_scan(state, now)
-    if not verdict.is_open:
-        return verdict
-    if any(each.proposed for each in list_history(root)):
-        return DreamVerdict(False, WAITS)
-    state = save_state(root, state, **intake.scan(state).marks)
-    return decide_dream(state)
+    if waits_for := find_wait_before_scan(state, now):
+        return waits_for
+    if find_proposal(root) is not None:
+        return WAITS
+    return find_wait_after_scan(save_state(root, state, **intake.scan(state).marks))
+
+
+class MemoryFolders(Protocol):
+    """All raise NotFound for an unknown name, and InvalidRequest for a folder that is not on this machine."""
+
+    @property
+    def requests(self) -> DreamRequests: ...
+
+    async def fetch_status(self, name: str) -> DreamStatus: ...
+
+    async def list_history(self, name: str) -> Collection[Changeset]:
+        """Return the dreams and undos, the newest first."""
+        ...
+
+    async def show_diff(self, name: str, dream_id: str) -> str:
+        """Return what a dream changed or proposes, as a unified diff. Raises NotFound: no such dream."""
+        ...
+
+    async def accept(self, name: str, files: Collection[PurePosixPath]) -> DreamReport:
+        """Publish what waits. Raises NotFound, Conflict."""
+        ...
+
+    async def refuse(self, name: str, files: Collection[PurePosixPath]) -> int:
+        """Drop what waits; return the number of changes. Raises NotFound, Conflict."""
+        ...
+
+    async def undo(self, name: str, dream_id: str) -> PublicationResult:
+        """Restore what a dream has replaced. Raises NotFound, Conflict."""
+        ...
+
+
+async def record_review(
+    folders: MemoryFolders, store: Store, job: DreamJob, act: ReviewKind, files: Iterable[PurePosixPath], *, by: str
+) -> DreamJob:
+    """Record what somebody has decided on a dream's changes: in its row, and as an event."""
+    waits = has_proposal(await folders.list_history(job.name), job.pass_id)
+    async with store.begin_write() as tx:
+        return await folders.requests.review(tx, job, act, [str(path) for path in files], by=by, waits=waits)

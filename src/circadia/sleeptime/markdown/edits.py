@@ -4,7 +4,7 @@ Each result is parsed again before it is returned: an edit that would change how
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby, takewhile
@@ -23,24 +23,10 @@ from circadia.sleeptime.markdown.entries import (
     render_scalar,
 )
 
-_SOURCE: Final = re.compile(r"<!-- circadia: session ([^\s,<>]{1,200}), line (\d{1,9}), (\d{4}-\d\d-\d\d) -->")
+_SOURCE: Final = re.compile(rb"<!-- circadia: session [^\s,<>]{1,800}, line \d{1,9}, \d{4}-\d\d-\d\d -->")
 _NO_ID: Final = re.compile(r"[\s,<>]")
 _MARKER: Final = re.compile(rb" {0,3}(?:[-*+]|(\d{1,9})[.)])[ \t]{1,4}(?=\S)")
 _LINE_ENDS: Final = b"\r\n"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FactSource:
-    """Where a fact was stated: the line of a session's transcript, and the day."""
-
-    session: str
-    line: int
-    day: date
-
-    def render(self) -> str:
-        """Return it as the comment behind an entry, which people and `source_of` read."""
-        session = _NO_ID.sub("_", self.session[:200])
-        return f"<!-- circadia: session {session}, line {self.line}, {self.day.isoformat()} -->"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,34 +34,33 @@ class EntryAddition:
     text: str
     headings: tuple[str, ...] | None = None
     """The headings of its section, outermost first; none for the end of the file."""
-    source: FactSource | None = None
+    source: str = ""
+    """As `render_source` returns it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EntryRemoval:
-    entry: MarkdownBlock
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EntryReplacement:
-    """A new text for an entry, which keeps its source unless there is a new one."""
+class EntryChange:
+    """A new text for an entry, which keeps its source unless there is a new one; or its removal."""
 
     entry: MarkdownBlock
-    text: str
-    source: FactSource | None = None
+    text: str | None = None
+    source: str = ""
 
 
-Edit = EntryAddition | EntryRemoval | EntryReplacement
+Edit = EntryAddition | EntryChange
 _Wanted = tuple[bytes, bool | None]
 """An entry as it is to read, and whether it is pinned; none for a new one, which its section may pin."""
 
 
-def source_of(document: Document, entry: MarkdownBlock) -> FactSource | None:
-    match = _SOURCE.search(document.raw(entry).decode("utf-8", "replace"))
-    try:
-        return FactSource(session=match[1], line=int(match[2]), day=date.fromisoformat(match[3])) if match else None
-    except ValueError:  # a day that no calendar has
-        return None
+def render_source(session: str, line: int, day: date) -> str:
+    """Return the comment behind an entry that says where it was stated: the line of a transcript, and the day."""
+    return f"<!-- circadia: session {_NO_ID.sub('_', session[:200])}, line {line}, {day.isoformat()} -->"
+
+
+def source_comment(document: Document, entry: MarkdownBlock) -> str:
+    """Return the comment that names the source of an entry; empty without one."""
+    match = _SOURCE.search(document.raw(entry))
+    return match[0].decode("utf-8", "replace") if match else ""
 
 
 def apply_edits(document: Document, edits: Sequence[Edit]) -> bytes:
@@ -86,25 +71,28 @@ def apply_edits(document: Document, edits: Sequence[Edit]) -> bytes:
     """
     if edits:
         check_editable(document)
-    changes = [edit for edit in edits if not isinstance(edit, EntryAddition) and edit.entry.is_entry]
+    changes = [edit for edit in edits if isinstance(edit, EntryChange)]
     additions = [edit for edit in edits if isinstance(edit, EntryAddition)]
-    if changes:
-        document = _change_entries(document, changes)
+    if any(change.entry.is_entry for change in changes):
+        document = _change_entries(document, [change for change in changes if change.entry.is_entry])
     for headings, group in groupby(additions, key=lambda addition: addition.headings):
         document = _add_entries(document, headings, list(group))
-    for edit in edits:
-        if isinstance(edit, EntryReplacement) and edit.entry.kind == BlockKind.DESCRIPTION:
-            document = _change_description(document, edit)
+    for change in changes:
+        if change.entry.kind == BlockKind.DESCRIPTION:
+            document = _change_description(document, change)
     return document.data
 
 
-def _change_description(document: Document, edit: EntryReplacement) -> Document:
-    place = document.description
+def _change_description(document: Document, edit: EntryChange) -> Document:
+    place, text = document.description, " ".join((edit.text or "").split())
     if place is None or document.raw(place) != document.raw(edit.entry):
         raise Conflict("its description has changed; read the file again")
     end = document.raw(place)[len(document.raw(place).rstrip(_LINE_ENDS)) :]
-    line = f"description: {render_scalar(edit.text)}".encode("utf-8", "replace") + end
-    return parse_entries(document.data[: place.start] + line + document.data[place.end :])
+    line = f"description: {render_scalar(text)}".encode("utf-8", "replace") + end
+    changed = parse_entries(document.data[: place.start] + line + document.data[place.end :])
+    if changed.front_matter != {**document.front_matter, "description": text}:
+        raise Conflict("its front matter would read differently; change its description by hand")
+    return changed
 
 
 def check_editable(document: Document) -> None:
@@ -157,7 +145,7 @@ def _text_lines(text: str) -> list[str]:
     return [line for line in lines if line.startswith("```") or any(map(str.isalnum, line))]
 
 
-def _render_entry(text: str, source: FactSource | None, marker: bytes, line_end: bytes) -> bytes:
+def _render_entry(text: str, source: str, marker: bytes, line_end: bytes) -> bytes:
     """Return an entry as an item with this marker, or without one as paragraphs, each of its lines in one of its own.
 
     A text that would not be one entry as paragraphs becomes an item.
@@ -166,7 +154,7 @@ def _render_entry(text: str, source: FactSource | None, marker: bytes, line_end:
     if not read_as_entry(text):
         raise InvalidRequest("an entry has no text; leave it out")
     if source:
-        lines[0] += f" {source.render()}"
+        lines[0] += f" {source}"
     paragraphs = b"" if marker else _render(lines, marker, line_end)
     if paragraphs and [entry.text for entry in parse_entries(paragraphs).entries] == [read_as_entry(text)]:
         return paragraphs
@@ -183,7 +171,7 @@ def _render(lines: Sequence[str], marker: bytes, line_end: bytes) -> bytes:
     return rendered
 
 
-def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryReplacement]) -> Document:
+def _change_entries(document: Document, changes: Sequence[EntryChange]) -> Document:
     by_entry = {change.entry: change for change in changes}
     blocks = set(document.blocks)
     for entry in by_entry:
@@ -194,73 +182,57 @@ def _change_entries(document: Document, changes: Sequence[EntryRemoval | EntryRe
     wanted: list[_Wanted] = []
     replacements: list[tuple[MarkdownBlock, bytes | None]] = []
     for entry in document.entries:
-        change = by_entry.get(entry)
-        raw = _render_replacement(document, change) if isinstance(change, EntryReplacement) else document.raw(entry)
-        if not isinstance(change, EntryRemoval):
+        raw: bytes | None = document.raw(entry)
+        if change := by_entry.get(entry):
+            raw = None if change.text is None else _render_changed(document, entry, change.text, change.source)
+            replacements.append((entry, raw))
+        if raw is not None:
             wanted.append((raw, entry.is_pinned))
-        if change is not None:
-            replacements.append((entry, None if isinstance(change, EntryRemoval) else raw))
     for separator in (b"", document.line_end):
-        changed = parse_entries(_splice_lines(document, replacements, separator))
+        changed = parse_entries(_splice(document, replacements, separator))
         if _reads_as(changed, wanted, document):
             return changed
     raise Conflict("without these entries the text around them would read differently; edit the file by hand")
 
 
-def _render_replacement(document: Document, change: EntryReplacement) -> bytes:
-    raw = document.raw(change.entry)
-    marker = _MARKER.match(raw) if change.entry.kind == BlockKind.ITEM else None
-    source = change.source or source_of(document, change.entry)
-    text = _render_entry(change.text, source, marker[0] if marker else b"", document.line_end)
-    return text + raw[len(raw.rstrip(_LINE_ENDS)) :]
+def _render_changed(document: Document, entry: MarkdownBlock, text: str, source: str) -> bytes:
+    raw = document.raw(entry)
+    marker = _MARKER.match(raw) if entry.kind == BlockKind.ITEM else None
+    source = source or source_comment(document, entry)
+    rendered = _render_entry(text, source, marker[0] if marker else b"", document.line_end)
+    return rendered + raw[len(raw.rstrip(_LINE_ENDS)) :]
 
 
-def _splice_lines(
-    document: Document, replacements: Sequence[tuple[MarkdownBlock, bytes | None]], separator: bytes
-) -> bytes:
+def _splice(document: Document, replacements: Sequence[tuple[MarkdownBlock, bytes | None]], separator: bytes) -> bytes:
     """Return the file with entries replaced, or removed (None) with `separator` where no blank line is left."""
-    bom = BOM if document.data.startswith(BOM) else b""
-    lines = document.data[len(bom) :].splitlines(keepends=True)
-    text, *others = _kept_runs(document, lines, replacements)
-    for number, below in enumerate(others, 1):
-        if number == len(others) or not all(map(_is_blank, below)):  # blank lines between removed ones go with them
-            text = _join_runs(text, below, separator)
-    if others and text and not others[-1] and not _has_line_end(document.data):
-        text[-1] = text[-1].rstrip(_LINE_ENDS)
-    return bom + b"".join(text)
-
-
-def _kept_runs(
-    document: Document, lines: Sequence[bytes], replacements: Sequence[tuple[MarkdownBlock, bytes | None]]
-) -> list[list[bytes]]:
-    """Return the lines that stay, in runs between those that go."""
-    runs: list[list[bytes]] = [[]]
-    at = 0
+    data, spans = document.data, list[tuple[int, int, bytes | None]]()
     for entry, raw in replacements:
-        runs[-1] += lines[at : entry.line - 1]
-        at = entry.line - 1 + len(document.raw(entry).splitlines())
-        if raw is None:
-            runs.append([])
-        else:
-            runs[-1].append(raw)
-    runs[-1] += lines[at:]
-    return runs
+        start = entry.start
+        if raw is None and spans and spans[-1][2] is None and not data[spans[-1][1] : start].strip():
+            start = spans.pop()[0]  # blank lines between removed entries go with them
+        spans.append((start, entry.end, raw))
+    for start, end, raw in reversed(spans):
+        above, below = data[:start], data[end:]
+        data = _close_gap(above, below, separator) if raw is None else above + raw + below
+    removes_end = spans[-1][2] is None and spans[-1][1] == len(document.data)
+    return data.rstrip(_LINE_ENDS) if removes_end and not _has_line_end(document.data) else data
 
 
-def _join_runs(above: list[bytes], below: list[bytes], separator: bytes) -> list[bytes]:
-    """Join what stood around removed lines, with the longer run of blank lines; at an end of the file, the outer."""
-    over = sum(1 for _ in takewhile(_is_blank, reversed(above)))
-    under = sum(1 for _ in takewhile(_is_blank, below))
-    begins, ends = over == len(above), under == len(below)
+def _close_gap(above: bytes, below: bytes, separator: bytes) -> bytes:
+    """Join what stood around an entry, with the longer run of blank lines; at an end of the file, the outer one."""
+    bom = BOM if above.startswith(BOM) else b""
+    before, after = above[len(bom) :].splitlines(keepends=True), below.splitlines(keepends=True)
+    over, under = _count_blank(reversed(before)), _count_blank(after)
+    begins, ends = over == len(before), under == len(after)
     if not (over or under or begins or ends):
-        return [*above, separator, *below]
+        return above + separator + below
     if not ends and (begins or over > under):
-        return [*above, *below[under:]]
-    return [*above[: len(above) - over], *below]
+        return above + b"".join(after[under:])
+    return bom + b"".join(before[: len(before) - over]) + below
 
 
-def _is_blank(line: bytes) -> bool:
-    return not line.strip()
+def _count_blank(lines: Iterable[bytes]) -> int:
+    return sum(1 for _ in takewhile(lambda line: not line.strip(), lines))
 
 
 def _has_line_end(line: bytes) -> bool:
@@ -269,10 +241,9 @@ def _has_line_end(line: bytes) -> bool:
 
 def _reads_as(changed: Document, wanted: Sequence[_Wanted], original: Document) -> bool:
     """Return whether the entries are these, and all else what it was."""
-    entries = changed.entries
     return (
-        [changed.raw(entry).rstrip(_LINE_ENDS) for entry in entries] == [raw.rstrip(_LINE_ENDS) for raw, _ in wanted]
-        and all(pinned in (None, entry.is_pinned) for entry, (_, pinned) in zip(entries, wanted, strict=True))
+        changed.raw_entries == [raw.rstrip(_LINE_ENDS) for raw, _ in wanted]
+        and all(pinned in (None, entry.is_pinned) for entry, (_, pinned) in zip(changed.entries, wanted, strict=True))
         and _other_blocks(changed) == _other_blocks(original)
         and changed.references == original.references
     )
@@ -317,18 +288,13 @@ def _find_section(document: Document, headings: tuple[str, ...] | None) -> Seque
     """
     if headings is None:
         return document.blocks
-    section: list[MarkdownBlock] = []
-    inside = not headings
-    for block in document.blocks:
-        if block.kind == BlockKind.HEADING:
-            if inside:
-                return section[:-1] if section and is_keep(document.data, section[-1]) else section
-            inside = block.headings == headings
-        if inside:
-            section.append(block)
-    if not inside:
+    section = [block for block in document.blocks if block.headings == headings]
+    if headings and not section:
         raise InvalidRequest(f"the file has no section {' / '.join(headings)!r}")
-    return section
+    again = [at for at, block in enumerate(section) if block.kind == BlockKind.HEADING][1:]
+    section = section[: again[0]] if again else section
+    is_last = section[-1:] == list(document.blocks[-1:])
+    return section[:-1] if section and not is_last and is_keep(document.data, section[-1]) else section
 
 
 def _styles(document: Document, section: Sequence[MarkdownBlock], place: int) -> Iterator[tuple[bytes, int, int]]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
 
 BOM: Final = b"\xef\xbb\xbf"
 _FENCE: Final = b"---"
@@ -27,6 +27,8 @@ _MAX_BRACKETS: Final = 100
 _KEEP: Final = re.compile(rb"<!--[ \t]*keep[ \t]*-->")
 _LABEL: Final = re.compile(r"\*\*([^*\n]{1,40}):\*\*|\*\*([^*\n]{1,40})\*\*:")
 _STEP: Final = re.compile(rb" {0,3}\d{1,9}[.)][ \t]")
+_YAML_BREAKS: Final = str.maketrans("\x85\u2028\u2029", "   ")
+"""Characters that break a line in YAML, and none in a file."""
 _TRUE: Final = frozenset(("true", "yes", "on"))
 _PINS: Final = ("keep", "read_only")
 """Keys of the front matter that pin a file; Letta's MemFS writes `read_only`."""
@@ -94,6 +96,11 @@ class Document:
         return [block for block in self.blocks if block.is_entry]
 
     @property
+    def raw_entries(self) -> Sequence[bytes]:
+        """The bytes of the entries, without the ends of their last lines."""
+        return [self.raw(entry).rstrip(b"\r\n") for entry in self.entries]
+
+    @property
     def line_end(self) -> bytes:
         """Return the end of its first line, a line feed if it has none."""
         first = self.data.splitlines(keepends=True)[:1]
@@ -110,18 +117,19 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     starts = [*accumulate(map(len, lines), initial=bom)]
     head = _count_front_matter_lines(lines)
     front = data[bom : starts[head]]
-    node = _front_matter_node(front)
+    node = _front_matter_node(b"".join(lines[1 : head - 1]))
     front_matter = _scalars(node)
     body = data[starts[head] :]
     environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens = _parser().parse(body.decode("utf-8", "replace"), environment)
-    blocks = _join_parts(data, _BlockReader(data, lines, starts, head).read_blocks(tokens))
+    nodes = SyntaxTreeNode(tokens).children
+    blocks = _join_parts(data, _BlockReader(data, lines, starts, head).read_blocks(nodes))
     begins_pinned = bool(blocks) and is_keep(data, blocks[0])
     return Document(
         data=data,
         blocks=blocks,
         front_matter=front_matter,
-        description=_find_description(node, front, bom),
+        description=_find_description(node, starts),
         body_start=starts[head],
         is_pinned=begins_pinned
         or _KEEP.search(front) is not None
@@ -131,16 +139,15 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     )
 
 
-def _find_description(node: object, front: bytes, start: int) -> MarkdownBlock | None:
-    """Return the description in front matter that begins at this offset, with the lines that it takes."""
+def _find_description(node: object, starts: Sequence[int]) -> MarkdownBlock | None:
+    """Return the description in front matter, with the lines that it takes; `starts` are the offsets of the lines."""
     for key, value in _fields(node):
         if key.value == "description" and isinstance(value, yaml.ScalarNode) and value.value.strip():
-            first: int = front.decode().count("\n", 0, front.decode().index(_body_of(front))) + key.start_mark.line
-            last: int = first + (value.end_mark.line - key.start_mark.line) + (value.end_mark.column > 0)
-            offsets: list[int] = [*accumulate(map(len, front.splitlines(keepends=True)), initial=start)]
+            first: int = key.start_mark.line + 1  # below the fence
+            last: int = value.end_mark.line + 1 + (value.end_mark.column > 0)
             text = " ".join(value.value.split())
             return MarkdownBlock(
-                kind=BlockKind.DESCRIPTION, start=offsets[first], end=offsets[last], line=first + 1, headings=(),
+                kind=BlockKind.DESCRIPTION, start=starts[first], end=starts[last], line=first + 1, headings=(),
                 text=text, is_pinned=False,
             )  # fmt: skip
     return None
@@ -216,28 +223,25 @@ class _BlockReader:
         self._pinned_level = 0
         """Level of the heading whose whole section is pinned; 0 without one."""
 
-    def read_blocks(self, tokens: Sequence[Token]) -> Iterator[MarkdownBlock]:
-        keep, pinned_list = False, False
-        for at, token in enumerate(tokens):
-            if token.level == 0 and token.type.endswith("list_open"):
-                keep, pinned_list = False, keep
-            elif _begins_block(token):
-                block = self._build_block(token, _texts(tokens, at), keep or pinned_list)
+    def read_blocks(self, nodes: Iterable[SyntaxTreeNode]) -> Iterator[MarkdownBlock]:
+        keep = False
+        for node in nodes:
+            block = None
+            for part in node.children if node.type.endswith("_list") else (node,):
+                block = self._build_block(part, keep)
                 yield block
-                if token.type != "list_item_open":
-                    keep, pinned_list = is_keep(self._data, block), False
-            elif token.level == 0 and token.type.endswith("list_close"):
-                pinned_list = False
+            keep = block is not None and is_keep(self._data, block)
 
-    def _build_block(self, token: Token, texts: Sequence[str], keep: bool) -> MarkdownBlock:
-        first, last = (self._head + number for number in token.map or (0, 0))
+    def _build_block(self, node: SyntaxTreeNode, keep: bool) -> MarkdownBlock:
+        first, last = (self._head + number for number in node.map or (0, 0))
         while last > first + 1 and not self._lines[last - 1].strip():
             last -= 1
-        lines = without_comments("\n".join(texts)).strip().splitlines()
+        texts = (part.content.rstrip("\n") for part in node.walk())
+        lines = without_comments("\n".join(filter(None, texts))).strip().splitlines()
         text = "\n".join(line.rstrip() for line in lines)
-        kind = _KINDS.get(token.type, BlockKind.STRUCTURE)
+        kind = _KINDS.get(node.type, BlockKind.STRUCTURE)
         if kind == BlockKind.HEADING:
-            self._enter_section(int(token.tag[1:]), text, keep)
+            self._enter_section(int(node.tag[1:]), text, keep)
         start, end = self._starts[first], self._starts[last]
         return MarkdownBlock(
             kind=kind,
@@ -259,31 +263,12 @@ class _BlockReader:
             self._pinned_level = level
 
 
-_KINDS: Final = {
-    "list_item_open": BlockKind.ITEM,
-    "paragraph_open": BlockKind.PARAGRAPH,
-    "heading_open": BlockKind.HEADING,
-}
+_KINDS: Final = {"list_item": BlockKind.ITEM, "paragraph": BlockKind.PARAGRAPH, "heading": BlockKind.HEADING}
 
 
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table").disable("inline")
-
-
-def _begins_block(token: Token) -> bool:
-    return token.map is not None and (token.level == 0 or (token.level == 1 and token.type == "list_item_open"))
-
-
-def _texts(tokens: Sequence[Token], at: int) -> list[str]:
-    """Return the texts of the block that begins with the token at this position."""
-    level = tokens[at].level
-    texts = [tokens[at].content]
-    if tokens[at].nesting:
-        while tokens[at].nesting >= 0 or tokens[at].level != level:
-            at += 1
-            texts.append(tokens[at].content.rstrip("\n"))
-    return [text for text in texts if text]
 
 
 def is_keep(data: bytes, block: MarkdownBlock) -> bool:
@@ -299,19 +284,15 @@ def _count_front_matter_lines(lines: Sequence[bytes]) -> int:
     return 0
 
 
-def _front_matter_node(front: bytes) -> object:
-    """Return the root of front matter, None if it is none or too large. Nothing is built from its nodes."""
-    if len(front) > _MAX_FRONT_MATTER_BYTES or front.count(b"[") + front.count(b"{") > _MAX_BRACKETS:
+def _front_matter_node(text: bytes) -> object:
+    """Return the root of what stands in front matter, None if it is none or too large. Nothing is built from it."""
+    if len(text) > _MAX_FRONT_MATTER_BYTES or text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
         return None
     try:
-        loader: Any = yaml.SafeLoader(_body_of(front))
+        loader: Any = yaml.SafeLoader(text.decode().translate(_YAML_BREAKS))
         return loader.get_single_node()
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
         return None
-
-
-def _body_of(front: bytes) -> str:
-    return front.strip().strip(_FENCE).decode()
 
 
 def _fields(node: object) -> Sequence[tuple[Any, Any]]:

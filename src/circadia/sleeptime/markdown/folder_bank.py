@@ -5,11 +5,11 @@ Files and rows refer to each other by the text alone, so a folder that anybody e
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
@@ -19,8 +19,9 @@ from circadia.memory.episodes import MAX_CHARACTERS, NewEpisode, is_text
 from circadia.memory.redaction import redact
 from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, BankPolicy, Trust
-from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.episode import EpisodeKind
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import split_rows
 from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, open_anchored
 from circadia.sleeptime.markdown.entries import Document, MarkdownBlock
 from circadia.sleeptime.markdown.links import IndexLine, find_index_lines
@@ -29,10 +30,10 @@ from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.publish.effects import NOTE
 from circadia.stores.base import Store, Tx
 
-T = TypeVar("T")
-
 BANK: Final = "folder"
 """Name of the only bank in a folder's database."""
+POLICY: Final = BankPolicy(sleeptime={"when": "manual", "review": True, "max_rethinks": 0})
+"""Passes begin by a dream alone, and change nothing that its files do not say."""
 SPEAKER: Final = "memory"
 """Speaker of the entries."""
 AT_ONCE: Final = 200
@@ -47,7 +48,6 @@ class FolderEntry:
 
     file: PurePosixPath
     """The file that it is about: of a line of the index, the one to which that leads."""
-    line: int
     text: str
     at: datetime
     """When its file was last changed."""
@@ -66,14 +66,14 @@ class FolderBank:
         self._store = store
         self._memory = memory
 
-    async def open(self, policy: BankPolicy) -> Bank:
-        """Return the bank with this policy; create it at the first dream."""
+    async def open(self) -> Bank:
+        """Return the bank; create it at the first dream."""
         async with self._store.begin_write() as tx:
             bank = await tx.banks.get_by_name(BANK)
             if bank is None:
-                return await self._memory.banks.create(tx, NewBank(name=BANK, policy=policy), by=SPEAKER)
-            if bank.policy != policy:
-                bank = await self._memory.banks.change(tx, bank, by=SPEAKER, policy=policy)
+                return await self._memory.banks.create(tx, NewBank(name=BANK, policy=POLICY), by=SPEAKER)
+            if bank.policy != POLICY:
+                bank = await self._memory.banks.change(tx, bank, by=SPEAKER, policy=POLICY)
             return bank
 
     async def take_in_entries(self, bank: Bank, entries: Sequence[FolderEntry]) -> None:
@@ -86,10 +86,10 @@ class FolderBank:
         notes = {note.text: note for note in await self.fetch_notes(bank)}
         added = [replace(entry, text=text) for text, entry in wanted.items() if text not in notes]
         removed = [note for text, note in notes.items() if text not in wanted]
-        for part in _batches(reversed(added)):
+        for part in split_rows(reversed(added), AT_ONCE):
             async with self._store.begin_write() as tx:
                 await self._add_entries(tx, bank, part)
-        for part in _batches(removed):
+        for part in split_rows(removed, AT_ONCE):
             async with self._store.begin_write() as tx:
                 for note in part:
                     await self._retire_note(tx, bank, note)
@@ -97,10 +97,12 @@ class FolderBank:
     async def take_in_turns(self, bank: Bank, turns: Iterable[NewEpisode]) -> int:
         """Store the turns that the bank does not have; return how many are new."""
         new = 0
-        for part in _batches(turns):
+        for part in split_rows(turns, AT_ONCE):
             async with self._store.begin_write() as tx:
                 for turn in part:
-                    new += await self._remember_turn(tx, bank, turn)
+                    at = None if turn.at is None else min(turn.at, self._clock.now())  # a wrong clock would lose it
+                    with suppress(Conflict):  # the session's file was rewritten: what was read first stays
+                        new += (await self._memory.episodes.remember(tx, bank, replace(turn, at=at))).new
         return new
 
     async def fetch_notes(self, bank: Bank) -> Sequence[Note]:
@@ -120,10 +122,11 @@ class FolderBank:
             given = NewEpisode(
                 text=entry.text, speaker=SPEAKER, trust=Trust.PERSON if entry.is_pinned else Trust.AGENT,
                 at=min(entry.at, self._clock.now()), kind=EpisodeKind.FACT, conversation=None,
-                metadata={"file": str(entry.file), "line": entry.line},
+                metadata={"file": str(entry.file), "line": entry.block.line},
             )  # fmt: skip
             episode = (await self._memory.episodes.remember(tx, bank, given)).episode
-            key = _note_id(bank, episode, entry.text)
+            digest = hashlib.sha256("\0".join((bank.id, episode.id, entry.text)).encode()).hexdigest()
+            key = NoteId(f"{NOTE}{digest[:28]}")  # the same when the entry comes back
             if await tx.notes.get(bank.id, key) is not None:
                 await tx.notes.retire(key, None)
                 continue
@@ -146,24 +149,6 @@ class FolderBank:
                     tx, bank, episode_id, by=SPEAKER, reason=REMOVED, evidence=f"{REMOVED}: {note.id}"
                 )
 
-    async def _remember_turn(self, tx: Tx, bank: Bank, turn: NewEpisode) -> bool:
-        at = None if turn.at is None else min(turn.at, self._clock.now())  # else a wrong clock would lose the turn
-        try:
-            return (await self._memory.episodes.remember(tx, bank, replace(turn, at=at))).new
-        except Conflict:  # the session's file was rewritten: what was read first stays
-            return False
-
-
-def _note_id(bank: Bank, source: Episode, text: str) -> NoteId:
-    """Return the id of an entry's note: the same when the entry comes back."""
-    digest = hashlib.sha256("\0".join((bank.id, source.id, text)).encode())
-    return NoteId(f"{NOTE}{digest.hexdigest()[:28]}")
-
-
-def _batches(rows: Iterable[T]) -> Iterator[Sequence[T]]:
-    rest = iter(rows)
-    return iter(lambda: list(islice(rest, AT_ONCE)), [])
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FolderSnapshot:
@@ -172,12 +157,13 @@ class FolderSnapshot:
     entries: Sequence[FolderEntry]
     descriptions: Mapping[PurePosixPath, FolderEntry]
     """What is said of each topic file: in its front matter, else in its line of the index."""
-    retired: Mapping[PurePosixPath, bytes]
-    """What lies below `.circadia/retired`, by path."""
 
     def contents_of(self, path: PurePosixPath) -> bytes | None:
-        """Return what a file, or one of retired entries, held; None: there was none."""
-        return self.documents[path].data if path in self.documents else self.retired.get(path)
+        """Return what a file held, or a file of retired entries holds; None: there was none."""
+        if not path.is_relative_to(RETIRED_FOLDER):
+            return self.documents[path].data if path in self.documents else None
+        with open_anchored(self.folder.root) as opened:
+            return opened.read_file(path)
 
     @property
     def all_entries(self) -> Sequence[FolderEntry]:
@@ -197,22 +183,15 @@ def take_snapshot(root: Path) -> FolderSnapshot:
     folder = read_folder(root)
     documents = {file.path: file.document for file in folder.files}
     lines = list(find_index_lines(folder.index.path, documents[folder.index.path])) if folder.index else []
-    entries = [entry for file in folder.files for entry in _entries_of(file, lines if file is folder.index else ())]
-    with open_anchored(folder.root) as opened:
-        retired = {kept: opened.read_file(kept) for path in documents if (kept := RETIRED_FOLDER / path)}
-    return FolderSnapshot(
-        folder=folder, documents=documents, entries=entries,
-        descriptions={entry.file: entry for entry in _descriptions_of(folder, documents, lines)},
-        retired={path: data for path, data in retired.items() if data is not None},
-    )  # fmt: skip
-
-
-def _entries_of(file: MemoryFile, index_lines: Sequence[IndexLine]) -> Iterator[FolderEntry]:
-    """Yield what a file says; lines of the index only say where, and a log is a source as sessions are."""
-    lines = {line.entry for line in index_lines}
-    for block in file.document.entries if not file.is_log else ():
-        if block not in lines:
-            yield _new_entry(file, block)
+    index_lines = {line.entry for line in lines}  # they only say where; a log is a source as sessions are
+    entries = [
+        _new_entry(file, block)
+        for file in folder.files
+        for block in (() if file.is_log else file.document.entries)
+        if file is not folder.index or block not in index_lines
+    ]
+    descriptions = {entry.file: entry for entry in _descriptions_of(folder, documents, lines)}
+    return FolderSnapshot(folder=folder, documents=documents, entries=entries, descriptions=descriptions)
 
 
 def _descriptions_of(
@@ -229,6 +208,6 @@ def _descriptions_of(
 
 def _new_entry(file: MemoryFile, block: MarkdownBlock) -> FolderEntry:
     return FolderEntry(
-        file=file.path, line=block.line, text=block.text, at=file.changed_at, block=block,
+        file=file.path, text=block.text, at=file.changed_at, block=block,
         is_pinned=block.is_pinned or file.document.is_fixed,
     )  # fmt: skip

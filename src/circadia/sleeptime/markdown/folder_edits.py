@@ -27,7 +27,7 @@ from circadia.sleeptime.markdown.anchored_folder import check_path
 from circadia.sleeptime.markdown.edits import read_as_entry
 from circadia.sleeptime.markdown.entries import label_of, without_comments
 from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
-from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MemoryFile, comparable_path
+from circadia.sleeptime.markdown.memory_folder import DAY_NAME, INDEX_NAMES, MemoryFile, comparable_path
 from circadia.sleeptime.operations.consolidate import ANSWER_TOKENS, Consolidate, fetch_sources
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
@@ -40,7 +40,6 @@ FOLDER_TOKENS: Final = 12_000
 """Estimated tokens of the folder in a question; of a larger one, the entries that are nearest to what was said."""
 NEAREST: Final = 120
 """Entries of a larger folder that are shown."""
-LONGEST_DESCRIPTION: Final = 200
 _NO_DESCRIPTION: Final = "a new file needs a `description`, by which the agent knows when to open it"
 _NOT_OVER: Final = "neither a line of now nor a date shows that it is over"
 
@@ -51,7 +50,7 @@ class EntryEdit(BaseModel):
     text: str = Field(default="", max_length=4_000)
     ids: list[str] = Field(max_length=40)
     replaces: list[str] = Field(default_factory=list[str], max_length=20)
-    description: str = Field(default="", max_length=LONGEST_DESCRIPTION)
+    description: str = Field(default="", max_length=200)
 
 
 class EntryDrop(BaseModel):
@@ -73,12 +72,10 @@ class OpenFolder:
 
     def check_pinned(self, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
         """Return why a change may not be made, empty if it may: a rule of publications."""
-        text = (change.before or {}).get("text")
-        entries = (
-            self.snapshot.texts.get(str(text), ()) if self.snapshot and change.kind is ChangeKind.RETIRE_NOTE else ()
-        )
-        is_pinned = any(entry.is_pinned for entry in entries)
-        return "the entry is pinned, or its file is read-only" if is_pinned else ""
+        if self.snapshot is None or change.kind is not ChangeKind.RETIRE_NOTE:
+            return ""
+        entries = self.snapshot.texts.get(str((change.before or {}).get("text")), ())
+        return "the entry is pinned, or its file is read-only" if any(each.is_pinned for each in entries) else ""
 
 
 class FolderSheet:
@@ -304,10 +301,13 @@ class _AnswerReader:
         """Return the file that an edit names, empty if the folder has its own place for it; and why it may not be."""
         name = PurePosixPath(one_line(written.file).removeprefix("./"))
         name = name if name.suffix.lower() == ".md" else name.with_name(f"{name.name}.md") if name.name else name
+        files = self._snapshot.folder.files
+        if not self._snapshot.folder.is_tree and all(file.path.parent != name.parent for file in files):
+            name = name.relative_to(name.parent)  # a folder that only this file is in is none where agents look
         known = self._known.get(comparable_path(name))
         if known is not None:
             return "" if known.is_log else str(known.path), ""
-        if not name.name or not self._takes_files(name):
+        if str(name) in ("", ".", INDEX_NAMES[0]) or not self._takes_files(name):
             return "", ""
         if not written.description.strip() and comparable_path(name) not in self._described:
             return str(name), _NO_DESCRIPTION

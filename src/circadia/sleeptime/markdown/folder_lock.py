@@ -13,11 +13,8 @@ import socket
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Final
-
-from pydantic import BaseModel, ValidationError
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
@@ -34,12 +31,6 @@ STALE_SECONDS: Final = 60 * 60
 BEAT_SECONDS: Final = 60.0
 _LOCK_FOLDER: Final = "lock"
 _NUMBER: Final = re.compile(r"\d{12}")
-
-
-class LockHolder(BaseModel):
-    host: str
-    process: int
-    since: datetime
 
 
 class FolderLock:
@@ -74,13 +65,14 @@ def lock_memory_folder(root: Path, clock: Clock, *, beat_seconds: float = BEAT_S
         InvalidRequest: there is no such folder.
         StorageUnavailable: the lock cannot be written.
     """
-    holder = LockHolder(host=socket.gethostname(), process=os.getpid(), since=clock.now())
+    host = socket.gethostname()
+    holder = f"{host}\nprocess {os.getpid()} on {host!r}, since {clock.now():%Y-%m-%d %H:%M:%S} UTC,"
     with ExitStack() as opened:
         with storage_errors(root, "no dream was started"):
             folder = opened.enter_context(open_own_folder(opened.enter_context(open_anchored(root)), _LOCK_FOLDER))
             draft = folder.file(f"draft-{secrets.token_hex(8)}")
             try:
-                draft.create(holder.model_dump_json().encode(), 0o600)
+                draft.create(holder.encode(), 0o600)
                 handle = draft.open(os.O_RDWR)
                 opened.callback(os.close, handle)
                 with suppress(OSError):  # a disk without kernel locks: the beat alone counts
@@ -132,17 +124,12 @@ def _refuse_living_holder(root: Path, lock: FileLocation, draft: FileLocation) -
         silent = draft.touch() - os.fstat(handle).st_mtime >= STALE_SECONDS
         if not text or silent:
             return
-        holder = None
-        with suppress(ValidationError):
-            holder = LockHolder.model_validate_json(text)
-        if holder is not None and holder.host == socket.gethostname():
+        host, _, name = text.decode("utf-8", "replace").partition("\n")
+        if host == socket.gethostname():
             with suppress(OSError):  # a shared lock: two takers that look at once do not hinder each other
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return  # the holder's process is gone
-    name = "another dreamer"
-    if holder is not None:
-        name = f"process {holder.process} on {holder.host!r}, since {holder.since:%Y-%m-%d %H:%M:%S} UTC,"
-    raise Conflict(f"{name} dreams over {str(root)!r}; wait until it ends, or stop it")
+    raise Conflict(f"{name or 'another dreamer'} dreams over {str(root)!r}; wait until it ends, or stop it")
 
 
 def _list_numbers(folder: AnchoredFolder) -> list[str]:

@@ -12,25 +12,23 @@ from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
 from circadia.errors import Conflict, InvalidRequest
-from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.records.bank import Trust
+from circadia.ids import BankId, EpisodeId
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.records.note import Note, NoteKind
+from circadia.records.note import Note
 from circadia.sleeptime.markdown.edits import (
     Edit,
     EntryAddition,
-    EntryRemoval,
-    EntryReplacement,
-    FactSource,
+    EntryChange,
     RetiredEntry,
     apply_edits,
     read_as_entry,
+    render_source,
     retired_entry,
 )
 from circadia.sleeptime.markdown.entries import parse_entries, render_front_matter
 from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
-from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, MemoryKind
+from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, KINDS, MEMORY_NAMES
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
@@ -69,7 +67,6 @@ class FolderPlanner:
     ) -> None:
         """`notes` are those of the bank, `sources` the episodes of new ones."""
         self._snapshot = snapshot
-        self._documents = dict(snapshot.documents)
         self._notes = notes
         self._sources = sources
         self._now = now
@@ -129,13 +126,13 @@ class FolderPlanner:
             self._describe(change, path, there, draft)
             return
         old = [entry for entry in there if entry.note_text in gone and not entry.is_pinned]
-        source, markdown = self._source_of(change), _markdown_of(change)
+        source, markdown = self._render_source(change), _markdown_of(change)
         if old:
             first, *others = old
             draft.replaced += 1
             draft.retired += len(others)
-            draft.add(path, change, EntryReplacement(entry=first.block, text=markdown, source=source))
-            draft.add(path, change, *(EntryRemoval(entry=entry.block) for entry in others))
+            draft.add(path, change, EntryChange(entry=first.block, text=markdown, source=source))
+            draft.add(path, change, *(EntryChange(entry=entry.block) for entry in others))
             for entry in old:
                 draft.files.setdefault(gone[entry.note_text].number, set()).add(path)
                 self._keep(entry, _REPLACED, text, draft)
@@ -152,10 +149,16 @@ class FolderPlanner:
         if path in self._snapshot.documents and path not in self._snapshot.descriptions:
             draft.left_out[change.number] = "the folder has no place for a description of that file"
             return
-        draft.described[path] = text_of(change)
-        draft.add(path, change)
+        edits: list[Edit] = []
         if document.description is not None and old:
-            draft.add(path, change, EntryReplacement(entry=document.description, text=text_of(change)))
+            edits = [EntryChange(entry=document.description, text=text_of(change))]
+        try:
+            apply_edits(document, edits)  # alone, so that it keeps no entry from being written
+        except Conflict as error:
+            draft.left_out[change.number] = error.message
+            return
+        draft.described[path] = text_of(change)
+        draft.add(path, change, *edits)
 
     def _retire(self, change: Change, instead: str, draft: FolderPlan) -> None:
         """Take an entry out of the files that the change names, or of all."""
@@ -173,7 +176,7 @@ class FolderPlanner:
             new = next((note.text for note in self._notes if note.id == instead), "nothing")
             for entry in entries:
                 draft.retired += 1
-                draft.add(entry.file, change, EntryRemoval(entry=entry.block))
+                draft.add(entry.file, change, EntryChange(entry=entry.block))
                 self._keep(entry, _REPLACED if instead else change.why, new, draft)
 
     def _keep(self, entry: FolderEntry, why: str, instead: str, draft: FolderPlan) -> None:
@@ -186,7 +189,8 @@ class FolderPlanner:
         """Return the file and the headings for a new entry: those that its edit names, else of the nearest entry."""
         if path.name and path not in self._documents:
             self._documents[path] = parse_entries(self._front_matter(path, change))
-        near = RelatedIndex(self._notes).find_nearest_each([_draft_note(change)], 3, min_similarity=MIN_SIMILARITY)[0]
+        draft = projected_notes.build_note(change, BankId(""), self._now)
+        near = RelatedIndex(self._notes).find_nearest_each([draft], 3, min_similarity=MIN_SIMILARITY)[0]
         entries = [entry for note in near for entry in self._entries.get(note.text, ()) if entry.block.is_entry]
         entries = [
             entry
@@ -208,8 +212,9 @@ class FolderPlanner:
 
     def _front_matter(self, path: PurePosixPath, change: Change) -> bytes:
         """Return the front matter of a new file, in the form that the folder's files have."""
-        topics = [self._snapshot.documents[file.path] for file in self._snapshot.folder.topics if not file.is_log]
-        kind = next((kind for kind in MemoryKind if path.stem.startswith(kind.value)), MemoryKind.REFERENCE)
+        folder = self._snapshot.folder
+        topics = [file.document for file in folder.topics if not (file.is_log or file.path.name in MEMORY_NAMES)]
+        kind = next((kind for kind in KINDS if path.stem.startswith(kind)), "reference")
         description = self._descriptions.get(path) or text_of(change).splitlines()[0][:150]
         return render_front_matter(topics, name=path.stem, description=description, kind=kind)
 
@@ -220,24 +225,23 @@ class FolderPlanner:
             if not edits:  # it is only described in the index
                 continue
             try:
+                if path not in self._snapshot.documents and (obstacle := self._snapshot.folder.find_obstacle(path)):
+                    raise Conflict(obstacle)
                 draft.contents[path] = apply_edits(self._documents[path], edits)
             except (Conflict, InvalidRequest) as error:
                 failed |= {number: f"{path}: {error.message}" for number, of in draft.files.items() if path in of}
         return failed
 
-    def _source_of(self, change: Change) -> FactSource | None:
-        """Return the newest turn that a note rests on; None if it rests on entries alone."""
+    def _render_source(self, change: Change) -> str:
+        """Return the comment for the newest turn that a note rests on; empty if it rests on entries alone."""
         evidence = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
         turns = [self._sources[EpisodeId(key)] for key in evidence if EpisodeId(key) in self._sources]
         turns = [turn for turn in turns if "session" in turn.metadata]
         if not turns:
-            return None
+            return ""
         newest = max(turns, key=lambda turn: (turn.at, turn.number))
-        return FactSource(
-            session=str(newest.metadata["session"]),
-            line=int(cast("int", newest.metadata["line"])),
-            day=newest.at.date(),
-        )
+        said = newest.metadata
+        return render_source(str(said["session"]), int(cast("int", said["line"])), newest.at.date())
 
 
 def _follow(place: Mapping[str, Any], drafts: Mapping[str, Change]) -> Mapping[str, Any]:
@@ -267,11 +271,3 @@ def _markdown_of(change: Change) -> str:
     """Return a text as it was written, unless the judge has left only a part of it."""
     markdown, text = str((change.after or {}).get("markdown", "")), text_of(change)
     return markdown if read_as_entry(markdown) == text else text
-
-
-def _draft_note(change: Change) -> Note:
-    text = text_of(change)
-    return Note(
-        id=NoteId(change.target), number=0, bank_id=BankId(""), kind=NoteKind.CONSOLIDATION, text=text, evidence=(),
-        trust=Trust.AGENT, at=change.at, created_at=change.at, terms=projected_notes.note_terms(text),
-    )  # fmt: skip

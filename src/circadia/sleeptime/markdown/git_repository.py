@@ -60,6 +60,11 @@ class GitRepository:
         checked = repository._call(("check-ignore", "--", *(f"./{path}" for path in paths)))
         return repository if checked.returncode == _NONE_IGNORED else None
 
+    def find_common_folder(self) -> Path | None:
+        """Return the folder that the worktrees of the repository share, None where there is no repository."""
+        answer = self._ask("rev-parse", "--path-format=absolute", "--git-common-dir")
+        return None if answer is None else Path(answer)
+
     def commit_state(self, paths: Collection[PurePosixPath], changeset_id: str) -> None:
         """Commit what a person has changed in these files and not committed. Raises Conflict, StorageUnavailable."""
         changed = [path for path in paths if self._ask("status", "--porcelain", "-uno", "--", *_names([path]))]

@@ -7,17 +7,17 @@ meanwhile shows when it publishes.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from circadia.errors import InvalidRequest
 from circadia.sleeptime.markdown.anchored_folder import AnchoredFolder, fold_name, open_anchored
 from circadia.sleeptime.markdown.entries import Document, parse_entries
-from circadia.sleeptime.markdown.splitting import whole_name
+from circadia.sleeptime.markdown.links import whole_name
 
 INDEX_NAMES: Final = ("MEMORY.md", "memory.md", "AGENTS.md", "CLAUDE.md")
 """Names of an index at the top of a folder; the first that is there is it."""
@@ -48,27 +48,8 @@ DAY_NAME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_FILES: Final = 100_000
 """Files of any kind in a folder; with more it is probably not the one that was meant."""
-
-
-class MemoryKind(StrEnum):
-    """The `type` in the front matter of a topic file."""
-
-    USER = "user"
-    FEEDBACK = "feedback"
-    PROJECT = "project"
-    REFERENCE = "reference"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FolderFinding:
-    """What was found in a folder, such as a path that dreams leave alone, and what was done or is to do."""
-
-    path: PurePosixPath
-    line: int | None = None
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}{f':{self.line}' if self.line else ''}: {self.message}"
+KINDS: Final = ("user", "feedback", "project", "reference")
+"""The values of `type` in the front matter of a topic file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,9 +59,9 @@ class MemoryFile:
     changed_at: datetime
 
     @property
-    def kind(self) -> MemoryKind | None:
+    def kind(self) -> str | None:
         kind = self.document.front_matter.get("type")
-        return MemoryKind(kind) if kind in [*MemoryKind] else None
+        return kind if kind in KINDS else None
 
     @property
     def is_log(self) -> bool:
@@ -93,7 +74,8 @@ class MemoryFolder:
     index: MemoryFile | None
     topics: Sequence[MemoryFile]
     """The other Markdown files, by path."""
-    problems: Sequence[FolderFinding]
+    problems: Mapping[PurePosixPath, str]
+    """Paths that dreams leave alone, or that somebody has to put right, with the reason."""
     is_workspace: bool = False
     """Whether only some of its files are memory."""
     is_tree: bool = False
@@ -118,6 +100,14 @@ class MemoryFolder:
         """Return whether the path exists, or lies where nobody has looked."""
         return comparable_path(path) in self.names or not _is_memory(path, self.is_workspace)
 
+    def find_obstacle(self, path: PurePosixPath) -> str:
+        """Return why no file can be made at a path, empty if one can: something stands there, or above it."""
+        for part in (path, *path.parents[:-1]):
+            is_other = part == path or part in self.problems or any(file.path == part for file in self.files)
+            if is_other and comparable_path(part) in self.names:
+                return f"{str(part)!r} is in the way: {self.problems.get(part, 'something else has that name')}"
+        return ""
+
 
 def read_folder(root: Path) -> MemoryFolder:
     """Read a memory folder. Raises InvalidRequest: it is none, or holds too many files."""
@@ -128,35 +118,41 @@ def read_folder(root: Path) -> MemoryFolder:
         reason = error.strerror if isinstance(error, OSError) else "a circle of links"
         raise InvalidRequest(f"{str(root)!r} is no readable folder ({reason}); name a memory folder") from error
     index_name = next((name for name in INDEX_NAMES if name in top), None)
-    is_tree = index_name not in MEMORY_NAMES and TREE in top
+    is_tree = index_name not in MEMORY_NAMES and has_tree(root)
     is_project = bool(top & INSTRUCTION_NAMES) or (".git" in top and any(name.startswith("README") for name in top))
     is_workspace = index_name in MEMORY_NAMES and is_project
     names: set[str] = set()
     files: list[MemoryFile] = []
-    problems: list[FolderFinding] = []
+    problems: dict[PurePosixPath, str] = {}
     with open_anchored(root) as folder:
         for path, message in _walk(folder, is_workspace):
             names.add(comparable_path(path))
             if len(names) > MAX_FILES:
                 raise InvalidRequest(f"{str(root)!r} has more than {MAX_FILES} files; name the memory folder itself")
-            found = FolderFinding(path=path, message=message) if message else _inspect(folder, path)
-            if isinstance(found, FolderFinding):
-                problems.append(found)
+            found = message or _inspect(folder, path)
+            if isinstance(found, str):
+                problems[path] = found
             elif found is not None:
                 files.append(found)
     if index_name is None and not is_tree:
-        message = "there is no index; agents look for it under this name"
-        problems.append(FolderFinding(path=PurePosixPath(INDEX_NAMES[0]), message=message))
+        problems[PurePosixPath(INDEX_NAMES[0])] = "there is no index; agents look for it under this name"
     index = next((file for file in files if str(file.path) == index_name), None)
     return MemoryFolder(
         root=root,
         index=index,
         topics=sorted((file for file in files if file is not index), key=lambda file: file.path),
-        problems=[*problems, *_case_problems(files)],
+        problems=problems | _find_case_problems(files),
         is_workspace=is_workspace,
         is_tree=is_tree,
         names=frozenset(names),
     )
+
+
+def has_tree(root: Path) -> bool:
+    """Return whether a folder is Letta's: files of `system` have front matter, which its hook demands."""
+    with suppress(OSError):
+        return any(file.read_bytes().startswith(b"---") for file in (root / TREE).rglob("*.md"))
+    return False
 
 
 def comparable_path(path: PurePosixPath) -> str:
@@ -179,8 +175,9 @@ def _walk(top: AnchoredFolder, is_workspace: bool) -> Iterator[tuple[PurePosixPa
             path = here / name
             if name.startswith(".") or not _is_memory(path, is_workspace):
                 continue
-            if _printable(path) != path:
-                yield _printable(path), "its name is not UTF-8; rename it"
+            printable = PurePosixPath(os.fsencode(path).decode("utf-8", "replace"))
+            if printable != path:
+                yield printable, "its name is not UTF-8; rename it"
             elif is_link:
                 yield path, "it is a link; dreams follow none"
             else:
@@ -194,33 +191,28 @@ def _is_memory(path: PurePosixPath, is_workspace: bool) -> bool:
     return top not in GENERATED_NAMES and path.name != "node_modules" and not is_outside
 
 
-def _inspect(top: AnchoredFolder, path: PurePosixPath) -> MemoryFile | FolderFinding | None:
+def _inspect(top: AnchoredFolder, path: PurePosixPath) -> MemoryFile | str | None:
     """Return a Markdown file, or why it is left alone; none for anything else."""
     if path.suffix.lower() != ".md":
         return None
     try:
-        with top.open_parent(path) as (_, file):
+        with top.open_parent(path) as file:
             data, status = file.read_start(MAX_FILE_BYTES + 1)
             is_writable = status.st_mode & 0o222 != 0 and file.is_writable()
     except OSError as error:
-        return FolderFinding(path=path, message=f"it cannot be read: {error.strerror}")
+        return f"it cannot be read: {error.strerror}"
     if len(data) > MAX_FILE_BYTES:
-        return FolderFinding(path=path, message=f"it is larger than {MAX_FILE_BYTES} bytes; split it by hand")
+        return f"it is larger than {MAX_FILE_BYTES} bytes; split it by hand"
     if b"\0" in data:
-        return FolderFinding(path=path, message="it is binary")
+        return "it is binary"
     document = parse_entries(data, is_writable=is_writable)
     return MemoryFile(path=path, document=document, changed_at=datetime.fromtimestamp(status.st_mtime, UTC))
 
 
-def _printable(path: PurePosixPath) -> PurePosixPath:
-    """Return a path whose name is UTF-8; of another, one that is not there."""
-    return PurePosixPath(os.fsencode(path).decode("utf-8", "replace"))
-
-
-def _case_problems(files: Sequence[MemoryFile]) -> Iterator[FolderFinding]:
-    by_name: dict[str, list[PurePosixPath]] = {}
-    for file in files:
-        by_name.setdefault(comparable_path(file.path), []).append(file.path)
-    for first, *others in by_name.values():
-        for path in others:
-            yield FolderFinding(path=path, message=f"its name differs from {str(first)!r} only in case or accents")
+def _find_case_problems(files: Sequence[MemoryFile]) -> dict[PurePosixPath, str]:
+    first: dict[str, PurePosixPath] = {}
+    return {
+        file.path: f"its name differs from {str(other)!r} only in case or accents"
+        for file in files
+        if (other := first.setdefault(comparable_path(file.path), file.path)) != file.path
+    }

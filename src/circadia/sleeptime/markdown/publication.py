@@ -1,9 +1,13 @@
 """Publish the files of a dream into its memory folder: staged beside, checked, swapped in one by one, with a journal.
 
 A crash at any instant leaves each file old or new, and `recover` finishes the rest. A file that somebody changed since
-the dream read it is left alone. Call all of this with the folder's lock held.
+the dream read it is left alone. Call what writes with the folder's lock held.
+
+What a dream replaced stays in its changeset: log, diff, and an undo that merges by lines. In a git repository there is
+a commit, too.
 """
 
+import difflib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +19,7 @@ from typing import Final
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.sleeptime.markdown.anchored_folder import (
     OWN_FOLDER,
+    RETIRED_FOLDER,
     AnchoredFolder,
     check_path,
     fold_name,
@@ -27,18 +32,20 @@ from circadia.sleeptime.markdown.changeset import (
     DREAMS_FOLDER,
     Changeset,
     ChangesetFolder,
+    FileOutcome,
     FileReplacement,
     FileVersions,
-    ProposalView,
     ReplacementStatus,
     check_changeset_id,
     list_changeset_ids,
     load_changeset,
     open_changeset,
+    unknown_dream,
 )
-from circadia.sleeptime.markdown.file_swap import FileOutcome, FileSwap
+from circadia.sleeptime.markdown.entries import parse_entries
 from circadia.sleeptime.markdown.git_repository import GitRepository
 from circadia.sleeptime.markdown.memory_folder import read_folder
+from circadia.sleeptime.publish.merge import apply_change
 
 _UNTOUCHED: Final = "no file of the folder was changed"
 
@@ -88,20 +95,24 @@ def stage(
         StorageUnavailable: the disk is full or cannot be written; nothing is left behind.
     """
     check_changeset_id(changeset_id)
-    for file in files:
-        check_path(file.path)
     if len({fold_name(str(file.path)) for file in files}) < len(files):
         raise InvalidRequest("two of the paths differ only in case; a disk may take them for one file")
     with open_anchored(root) as folder, storage_errors(root, _UNTOUCHED):
         for file in files:
-            folder.check_spelling(file.path)
+            folder.check_spelling(check_path(file.path))
         with open_own_folder(folder, DREAMS_FOLDER) as dreams:
             if changeset_id in dreams.list_names():
                 raise Conflict(f"there is a dream {changeset_id!r} in {str(root)!r} already; take a new id")
             changed = [file for file in files if file.new != file.old]
             changeset = Changeset(
                 id=changeset_id, created_at=now, title=title, undoes=undoes, left_out=tuple(left_out),
-                replacements=tuple(_describe(folder, file, number) for number, file in enumerate(changed)),
+                replacements=tuple(
+                    FileReplacement(
+                        path=file.path, number=number, old_hash=hash_contents(file.old),
+                        new_hash=hash_contents(file.new), mode=file.mode or _read_mode(folder, file.path),
+                    )
+                    for number, file in enumerate(changed)
+                ),
             )  # fmt: skip
             try:
                 with dreams.open_folder(PurePosixPath(changeset_id), make_mode=0o700) as own:
@@ -117,45 +128,38 @@ def stage(
                 raise
 
 
-def _describe(folder: AnchoredFolder, file: FileVersions, number: int) -> FileReplacement:
-    return FileReplacement(
-        path=file.path, number=number, old_hash=hash_contents(file.old), new_hash=hash_contents(file.new),
-        mode=file.mode or _read_mode(folder, file.path),
-    )  # fmt: skip
-
-
 def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
     """Return the permissions of a file, or those that the folder's own suggest for a new one."""
-    with suppress(FileNotFoundError), folder.open_parent(path) as (_, file):
+    with suppress(FileNotFoundError), folder.open_parent(path) as file:
         return file.read_start(0)[1].st_mode & 0o777
     return folder.status.st_mode & 0o666
 
 
-def publish(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> PublicationResult:
-    """Put staged files in place, all or those at `paths`; what is left alone stays staged, as a proposal.
+def publish(root: Path, changeset_id: str) -> PublicationResult:
+    """Put staged files in place; what is left alone stays staged, as a proposal.
 
     In a git repository, a commit of the published files follows; if a hook refuses it, they are taken back.
 
     Raises:
-        NotFound: there is no such changeset, or it has no staged file at one of the paths.
+        NotFound: there is no such changeset.
         StorageUnavailable: the disk is full or cannot be written; the message says what that means.
     """
     with open_changeset(root, changeset_id) as files:
         changeset = files.changeset
-        chosen = _choose(changeset, paths, ReplacementStatus.STAGED, ReplacementStatus.PUBLISHING)
+        chosen = _in_order(each for each in changeset.replacements if each.status is not ReplacementStatus.PUBLISHED)
         with storage_errors(root, _UNTOUCHED):
             for each in chosen:
                 files.read_new(each)
             tracked = [each for each in chosen if each.path.parts[0] != OWN_FOLDER]
             repository = GitRepository.find(root, [each.path for each in tracked]) if tracked else None
-            if repository is not None and not changeset.paths_with(ReplacementStatus.PUBLISHING):
+            if repository is not None and not changeset.is_publishing:
                 read = [each.path for each in tracked if _hash_file(files, each) == each.old_hash]
                 try:
                     repository.commit_state(read, changeset_id)
                 except Conflict as error:
                     outcomes = {each.path: FileOutcome.TAKEN_BACK for each in chosen}
                     return PublicationResult(id=changeset_id, outcomes=outcomes, refusal=error.message)
-            files.save(changeset.with_status(ReplacementStatus.PUBLISHING, {each.path for each in chosen}))
+            files.save(changeset.with_updates({each.path: {"status": ReplacementStatus.PUBLISHING} for each in chosen}))
         with storage_errors(root, "each file is old or new, and the next start of a dream finishes the rest"):
             result = _put_in_place(files, chosen, repository)
             _finish(files)
@@ -166,8 +170,7 @@ def _put_in_place(
     files: ChangesetFolder, chosen: Sequence[FileReplacement], repository: GitRepository | None
 ) -> PublicationResult:
     """Run over files of a changeset whose journal says that it has begun. It may be repeated at any point."""
-    swap = FileSwap(files)
-    outcomes = {each.path: swap.place(each) for each in chosen}
+    outcomes = {each.path: files.place(each) for each in chosen}
     published = [each for each in chosen if outcomes[each.path] is FileOutcome.PUBLISHED]
     for each in published:
         if _hash_file(files, each) != each.new_hash:
@@ -182,12 +185,12 @@ def _put_in_place(
             commit = repository.commit(tracked, files.changeset)
         except Conflict as error:
             refusal = error.message
-            taken_back = [each for each in done if swap.take_back(each)]
+            taken_back = [each for each in done if files.take_back(each)]
             outcomes |= {each.path: FileOutcome.TAKEN_BACK for each in taken_back}
             done = [each for each in done if each not in taken_back]
-    left = {each.path for each in chosen if each not in done}
-    changeset = files.changeset.model_copy(update={"commit": commit}).with_status(ReplacementStatus.STAGED, left)
-    files.save(changeset.with_status(ReplacementStatus.PUBLISHED, {each.path for each in done}))
+    ended = {True: ReplacementStatus.PUBLISHED, False: ReplacementStatus.STAGED}
+    changeset = files.changeset.with_updates({each.path: {"status": ended[each in done]} for each in chosen})
+    files.save(changeset.model_copy(update={"commit": commit}))
     rescued = tuple(map(files.exchange_path, edited))
     return PublicationResult(id=changeset.id, outcomes=outcomes, rescued=rescued, refusal=refusal)
 
@@ -218,25 +221,14 @@ def recover(root: Path) -> list[PublicationResult]:
             if changeset is None:
                 _forget(folder, changeset_id)
                 continue
-            if paths := changeset.paths_with(ReplacementStatus.PUBLISHING):
-                results.append(publish(root, changeset_id, paths))
-            elif not changeset.replacements or (
-                changeset.view is not None and not changeset.paths_with(ReplacementStatus.STAGED)
-            ):
+            if changeset.is_publishing:
+                results.append(publish(root, changeset_id))
+            elif not changeset.proposed and (changeset.view is not None or not changeset.replacements):
                 refuse(root, changeset_id)  # nothing is left, or only what shows it
-            results += _find_late_edits(root, changeset_id)
+            with suppress(NotFound), open_changeset(root, changeset_id) as files:
+                if late := files.find_late_edits():
+                    results.append(PublicationResult(id=changeset_id, outcomes={}, rescued=tuple(late)))
     return results
-
-
-def _find_late_edits(root: Path, changeset_id: str) -> list[PublicationResult]:
-    """Return edits of old files by programs that had them open while they were swapped, each once."""
-    with suppress(NotFound), open_changeset(root, changeset_id) as files:
-        if late := files.find_late_edits():
-            files.save(files.changeset.with_updates({path: {"old_hash": old} for path, old in late.items()}))
-            edited = (each for each in files.changeset.replacements if each.path in late)
-            rescued = tuple(map(files.exchange_path, edited))
-            return [PublicationResult(id=changeset_id, outcomes={}, rescued=rescued)]
-    return []
 
 
 def propose(root: Path, changeset_id: str) -> str:
@@ -252,29 +244,21 @@ def propose(root: Path, changeset_id: str) -> str:
         return _replace_view(files)
 
 
-def refuse(root: Path, changeset_id: str, paths: Iterable[PurePosixPath] | None = None) -> None:
-    """Drop staged files, all or those at `paths`, and what shows them. Raises InvalidRequest, NotFound."""
+def refuse(root: Path, changeset_id: str) -> None:
+    """Drop staged files, and what shows them. Raises NotFound."""
     with open_changeset(root, changeset_id) as files, storage_errors(root, _UNTOUCHED):
-        chosen = _choose(files.changeset, paths, ReplacementStatus.STAGED)
-        files.save(files.changeset.without({each.path for each in chosen}))
+        kept = tuple(each for each in files.changeset.replacements if each.status is not ReplacementStatus.STAGED)
+        files.save(files.changeset.model_copy(update={"replacements": kept}))
         _finish(files)
 
 
-def _choose(
-    changeset: Changeset, paths: Iterable[PurePosixPath] | None, *statuses: ReplacementStatus
-) -> Sequence[FileReplacement]:
-    """Return the files to work on, all in one of the statuses or those given, in the order of their publication.
+def _in_order(replacements: Iterable[FileReplacement]) -> Sequence[FileReplacement]:
+    """Return files in the order of their publication.
 
     What is taken out of a file is in its new place first; the index comes after the files that it names; files go last.
     """
-    waiting = changeset.paths_with(*statuses)
-    chosen = waiting if paths is None else set(paths)
-    if not chosen <= waiting:
-        names = ", ".join(sorted(map(str, chosen - waiting)))
-        raise InvalidRequest(f"dream {changeset.id!r} proposes no change of {names}; `circadia dream diff` lists them")
     return sorted(
-        (each for each in changeset.replacements if each.path in chosen),
-        key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts)),
+        replacements, key=lambda each: (each.new_hash is None, each.path.parts[0] != OWN_FOLDER, -len(each.path.parts))
     )
 
 
@@ -285,7 +269,7 @@ def _forget(folder: AnchoredFolder, changeset_id: str) -> None:
 
 def _name_view(root: Path, changeset: Changeset) -> str:
     """Return the name of the branch, or the path of the folder, that shows the proposal."""
-    if changeset.view is ProposalView.BRANCH:
+    if changeset.view == "branch":
         return f"circadia/dream-{changeset.id}"
     whole = root.resolve()
     return str(whole.with_name(f"{whole.name}.proposed-{changeset.id}"))
@@ -301,15 +285,15 @@ def _replace_view(files: ChangesetFolder) -> str:
         _remove_view(root, files.changeset)
     shown = [each for each in files.read_versions(ReplacementStatus.STAGED) if each.path.parts[0] != OWN_FOLDER]
     repository = GitRepository.find(root, [each.path for each in shown]) if shown else None
-    view = None if not shown else ProposalView.FOLDER if repository is None else ProposalView.BRANCH
+    view = None if not shown else "folder" if repository is None else "branch"
     changeset = files.changeset.model_copy(update={"view": view})
     name = _name_view(root, changeset)
-    if view is ProposalView.FOLDER and Path(name).exists():
+    if view == "folder" and Path(name).exists():
         raise Conflict(f"{name!r} is there already; move it away to see the proposal there")
     files.save(changeset)  # first: a view that a crash has cut off is removed with its proposal
     if repository is not None:
         repository.show_on_branch(name, shown, changeset.title)
-    elif view is ProposalView.FOLDER:
+    elif view == "folder":
         _copy_folder(root, Path(name), shown)
     return name
 
@@ -333,8 +317,110 @@ def _copy_folder(root: Path, copy: Path, shown: Sequence[FileVersions]) -> None:
 
 def _remove_view(root: Path, changeset: Changeset) -> None:
     name = _name_view(root, changeset)
-    if changeset.view is ProposalView.BRANCH:
+    if changeset.view == "branch":
         GitRepository(root).remove_branch(name)
         return
     for each in (name, f"{name}.part"):
         shutil.rmtree(each, ignore_errors=True)
+
+
+def list_history(root: Path) -> list[Changeset]:
+    """Return the dreams and undos of the folder, newest first, with what they published and what still is proposed."""
+    entries = list[Changeset]()
+    with storage_errors(root, _UNTOUCHED):
+        for changeset_id in list_changeset_ids(root):
+            with suppress(NotFound), open_changeset(root, changeset_id) as files:
+                entries.append(files.changeset)
+    return sorted(entries, key=lambda each: each.created_at, reverse=True)
+
+
+def find_proposal(root: Path) -> Changeset | None:
+    """Return the newest dream of which something waits for a person."""
+    return next((each for each in list_history(root) if each.proposed), None)
+
+
+def has_proposal(entries: Iterable[Changeset], changeset_id: str) -> bool:
+    """Return whether something of a dream waits for a person.
+
+    What is left after an answer by file is a further entry of the history, with a number behind the first one's id.
+    """
+    waiting = [each.id for each in entries if each.proposed]
+    return any(key == changeset_id or key.startswith(f"{changeset_id}-") for key in waiting)
+
+
+def show_diff(root: Path, changeset_id: str) -> str:
+    """Return a unified diff of what a dream published, and of what it proposes against the files of now.
+
+    Raises:
+        NotFound: there is no such dream.
+    """
+    with storage_errors(root, _UNTOUCHED), open_changeset(root, changeset_id) as files:
+        versions, left_out = files.read_versions(*ReplacementStatus), files.changeset.left_out
+    if not versions:
+        raise unknown_dream(changeset_id)
+    return "".join(f"# not written: {' '.join(text.split())}\n" for text in left_out) + render_diff(versions)
+
+
+def render_diff(versions: Iterable[FileVersions]) -> str:
+    """Return a unified diff of these files, by path."""
+    return "".join(_show_file_diff(each) for each in sorted(versions, key=lambda each: each.path))
+
+
+def undo(root: Path, changeset_id: str, undo_id: str, *, now: datetime) -> PublicationResult:
+    """Restore what a dream replaced; later changes of other lines stay. The undo is a changeset that can be undone too.
+
+    Raises:
+        NotFound: there is no such dream, or nothing of it was published.
+        Conflict: later changes overlap with the dream's, and nothing was changed; or it is undone already.
+        StorageUnavailable: as for `publish`.
+    """
+    restored = list[FileVersions]()
+    conflicts = list[str]()
+    with storage_errors(root, _UNTOUCHED), open_changeset(root, changeset_id) as files:
+        for each in files.read_versions(ReplacementStatus.PUBLISHED):
+            ours = files.folder.read_file(each.path)
+            data, overlaps = _take_back(each, ours)
+            restored.append(FileVersions(path=each.path, old=ours, new=data, mode=each.mode))
+            conflicts += [f"{str(each.path)!r} {overlap}" for overlap in overlaps]
+    if not restored:
+        raise unknown_dream(changeset_id)
+    if conflicts:
+        raise Conflict(
+            f"cannot undo dream {changeset_id!r}, nothing was changed: later changes overlap with it in "
+            f"{', '.join(conflicts)}; undo the later dream first, or edit these lines by hand"
+        )
+    if all(each.new == each.old for each in restored):
+        raise Conflict(f"dream {changeset_id!r} is undone already: its files are as they were before it")
+    stage(root, undo_id, restored, now=now, title=f"Undo of dream {changeset_id}", undoes=changeset_id)
+    return publish(root, undo_id)
+
+
+def _take_back(each: FileVersions, ours: bytes | None) -> tuple[bytes | None, list[str]]:
+    """Return what a file holds without the dream's change, and where later changes overlap with it."""
+    if ours == each.new or ours == each.old:
+        return each.old, []
+    if each.new is None:
+        return ours, ["(made anew since)"]
+    if ours is None:
+        return ours, ["(removed since)"]
+    merge = apply_change(each.new, ours, _frame_of(each) if each.old is None else each.old)
+    return merge.data, [f"lines {first}-{last}" for first, last in merge.conflicts]
+
+
+def _frame_of(each: FileVersions) -> bytes:
+    """Return what stays of a file that a dream has made, and others have added to: all but the dream's entries."""
+    if each.new is None or each.path.is_relative_to(RETIRED_FOLDER):
+        return b""
+    entries = parse_entries(each.new).entries
+    ends = [0, *(entry.end for entry in entries)]
+    starts = [*(entry.start for entry in entries), len(each.new)]
+    return b"".join(each.new[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _show_file_diff(each: FileVersions) -> str:
+    """Return the diff of one file, as `diff -u` prints it."""
+    old_name, new_name = (b"/dev/null" if data is None else bytes(each.path) for data in (each.old, each.new))
+    old, new = ((data or b"").splitlines(keepends=True) for data in (each.old, each.new))
+    found = difflib.diff_bytes(difflib.unified_diff, old, new, old_name, new_name)
+    whole = (line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in found)
+    return b"".join(whole).decode("utf-8", "replace")

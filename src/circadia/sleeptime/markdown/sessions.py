@@ -1,9 +1,17 @@
-"""The intake of what was said in the sessions of a project into the bank of its memory folder (DREAM-03, DREAM-10)."""
+"""The sessions of a project: where Claude Code keeps them and the memory folder, one for all worktrees (DREAM-41).
+
+What was said in them goes into the bank of the memory folder (DREAM-03, DREAM-10).
+"""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,24 +19,112 @@ from circadia.clock import Clock
 from circadia.errors import InvalidRequest
 from circadia.memory.transfer.sessions import BY_PROGRAM, TranscriptSession, find_files, find_sessions, gather
 from circadia.records.bank import Bank
+from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 from circadia.sleeptime.markdown.dream_state import DreamState
 from circadia.sleeptime.markdown.folder_bank import FolderBank
-from circadia.sleeptime.markdown.memory_folder import DAY_NAME
-from circadia.sleeptime.markdown.project_folders import find_project_root, find_worktrees
+from circadia.sleeptime.markdown.git_repository import GitRepository
+from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MEMORY_NAMES, has_tree
 
 RECENT: Final = timedelta(days=30)
 """The first dream of a folder reads no older sessions."""
+_LONGEST_NAME: Final = 200
+"""Characters of a project's name that Claude Code keeps."""
+_HEAD_LINES: Final = 50
+"""Lines of a transcript in which the folder of its session is looked for."""
+
+
+def find_memory_folder(path: Path, environment: Mapping[str, str], *, repository: bool = False) -> Path:
+    """Return the memory folder that a person means: that of the project at `path`, or `path` itself if it is one.
+
+    A repository is a memory folder itself only if it has an index or Letta's tree, or the person says so.
+
+    Raises:
+        InvalidRequest: `path` is a project, and Claude Code keeps no memory folder for it.
+    """
+    names = (*MEMORY_NAMES, OWN_FOLDER)
+    if repository or not path.is_dir() or any((path / name).exists() for name in names) or has_tree(path):
+        return path
+    root = find_project_root(str(path.resolve()))
+    home = Path(environment.get("HOME") or Path.home())
+    projects = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude", "projects")
+    around = projects / _find_name(root, projects)
+    if (around / "memory").is_dir():
+        return around / "memory"
+    if not (around.is_dir() or root != str(path.resolve()) or (path / ".git").exists()):
+        return path
+    raise InvalidRequest(
+        f"{str(path)!r} belongs to the project {root!r}, and Claude Code keeps no memory for it: there is no "
+        f"{str(around / 'memory')!r}; name the memory folder itself, or add --repository if all Markdown files of "
+        f"{str(path)!r} are memory"
+    )
+
+
+def find_transcripts(folder: Path) -> Path | None:
+    """Return the folder of the sessions that belong to a memory folder: the one around it, or that of OpenClaw's agent.
+
+    OpenClaw has `workspace` for its agent `main`, and `workspace-NAME` for another one.
+    """
+    around = folder.resolve().parent
+    workspace, _, name = folder.resolve().name.partition("-")
+    agent = around / "agents" / (name or "main")
+    if workspace == "workspace" and agent.is_dir():
+        return agent
+    return around if any(around.glob("*.jsonl")) else None
+
+
+def find_worktrees(folder: Path) -> Iterator[Path]:
+    """Yield the folders with the sessions of other worktrees of the project whose memory folder this is."""
+    around = folder.resolve().parent
+    if folder.name != "memory" or around.parent.name != "projects":
+        return
+    for other in sorted(around.parent.iterdir()):
+        started_in = _find_start(other) if other != around else None
+        if started_in is not None and _find_name(find_project_root(started_in), around.parent) == around.name:
+            yield other
+
+
+def _find_start(folder: Path) -> str | None:
+    """Return the folder in which the agent started, by the first transcript of a folder that says so."""
+    for path in sorted(folder.glob("*.jsonl")):
+        with suppress(OSError), path.open("rb") as file:
+            for line in islice(file, _HEAD_LINES):
+                with suppress(ValueError, AttributeError):
+                    if isinstance(started_in := json.loads(line).get("cwd"), str):
+                        return started_in
+    return None
+
+
+def _find_name(root: str, projects: Path) -> str:
+    """Return the name of a project's folder: its path in UTF-16 with `-` for all but letters and digits.
+
+    A longer one is cut, with a hash behind it that only Claude Code can tell.
+    """
+    name = re.sub("[^A-Za-z0-9]", lambda found: "-" * (1 + (found[0] > "\uffff")), root)
+    longer = projects.glob(f"{name[:_LONGEST_NAME]}-*") if len(name) > _LONGEST_NAME else ()
+    return next((path.name for path in longer), name)
+
+
+def find_project_root(folder: str) -> str:
+    """Return the root of the git repository that a folder belongs to, the same for its worktrees; else the folder.
+
+    For a folder that is gone, such as a removed worktree, that of the folder around it.
+    """
+    path = Path(folder)
+    if "\0" in folder or not path.is_absolute():
+        return folder
+    existing = next((parent for parent in (path, *path.parents) if parent.is_dir()), path)
+    repository = GitRepository(existing).find_common_folder()
+    if repository is None:
+        return folder
+    return str(repository.parent if repository.name == ".git" else repository)
 
 
 def group_by_project(sessions: Iterable[TranscriptSession]) -> Mapping[str, Sequence[TranscriptSession]]:
     """Return the sessions by project root; worktrees of a git repository are one project."""
-    roots: dict[str, str] = {}
-    projects: dict[str, list[TranscriptSession]] = {}
+    find_root, projects = cache(find_project_root), dict[str, list[TranscriptSession]]()
     for session in sessions:
         if session.root is not None:
-            if session.root not in roots:
-                roots[session.root] = find_project_root(session.root)
-            projects.setdefault(roots[session.root], []).append(session)
+            projects.setdefault(find_root(session.root), []).append(session)
     return projects
 
 
@@ -50,7 +146,7 @@ class SessionIntake:
     """The sessions of one project: those in a folder of transcripts, those of its worktrees, and the folder's logs."""
 
     def __init__(
-        self, clock: Clock, transcripts: Path | None, *, folder: Path | None = None, project: str | None = None,
+        self, clock: Clock, transcripts: Path | None, *, folder: Path, project: str | None = None,
         programs: bool = False,
     ) -> None:  # fmt: skip
         """`project` chooses one if there are several; `folder` is the memory folder.
@@ -69,15 +165,11 @@ class SessionIntake:
         Raises:
             InvalidRequest: there is no such folder, or its sessions belong to several projects.
         """
-        worktrees = list(find_worktrees(self._folder)) if self._folder else []
+        worktrees = list(find_worktrees(self._folder))
         more = [path for folder in worktrees for path in folder.glob("*.jsonl")]
-        top = self._transcripts or self._folder
-        if self._folder is not None:
-            more += [path for path, _ in find_files(self._folder) if path.suffix == ".md" and DAY_NAME.match(path.name)]
-        if top is None:
-            return SessionScan()
+        more += [path for path, _ in find_files(self._folder) if path.suffix == ".md" and DAY_NAME.match(path.name)]
         now, seen = self._clock.now(), dict(state.sessions)
-        found = find_sessions(top, seen, now, more)
+        found = find_sessions(self._transcripts or self._folder, seen, now, more)
         first = state.enabled_at if state.dreamed_at is None else None
         new: list[TranscriptSession] = []
         excluded: dict[str, int] = {}

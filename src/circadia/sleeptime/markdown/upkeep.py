@@ -15,43 +15,30 @@ from typing import Final
 
 from circadia.errors import CircadiaError, Conflict
 from circadia.memory.relative_dates import first_open_date
-from circadia.sleeptime.markdown.edits import (
-    Edit,
-    EntryAddition,
-    EntryRemoval,
-    EntryReplacement,
-    RetiredEntry,
-    apply_edits,
-    retired_entry,
-)
+from circadia.sleeptime.markdown.edits import Edit, EntryAddition, EntryChange, RetiredEntry, apply_edits, retired_entry
 from circadia.sleeptime.markdown.entries import BOM, Document, MarkdownBlock, parse_entries, render_front_matter
 from circadia.sleeptime.markdown.links import (
     IndexLine,
+    SplitFile,
+    append_part,
     find_index_lines,
     find_links,
+    is_part_of,
+    part_name,
     render_index_line,
     render_link,
     resolve_link,
+    split_file,
     title_of,
+    whole_name,
 )
 from circadia.sleeptime.markdown.memory_folder import (
     DAY_NAME,
     INDEX_NAMES,
     MAX_FILE_BYTES,
     MEMORY_NAMES,
-    FolderFinding,
     MemoryFolder,
-    MemoryKind,
     comparable_path,
-)
-from circadia.sleeptime.markdown.splitting import (
-    SplitFile,
-    append_part,
-    is_part_of,
-    part_name,
-    part_number,
-    split_file,
-    whole_name,
 )
 
 MAX_FINDINGS: Final = 1_000
@@ -74,9 +61,8 @@ class FolderUpkeep:
     contents: Mapping[PurePosixPath, bytes]
     """The new bytes of each file that changes or is new."""
     retired: Sequence[RetiredEntry]
-    findings: Sequence[FolderFinding]
-    omitted_findings: int
-    """Number of findings beyond the first thousand."""
+    findings: Sequence[str]
+    """What was found, and what was done or is to do: `PATH:LINE: message`."""
 
     def fingerprints(self) -> Mapping[PurePosixPath, str]:
         """Return a fingerprint of the changes by file; the parts of a file, between which entries move, are one."""
@@ -87,57 +73,47 @@ class FolderUpkeep:
 
     def limit_to(self, files: Collection[PurePosixPath]) -> "FolderUpkeep":
         """Return the changes of these files alone, with all their parts."""
+        contents = {path: data for path, data in self.contents.items() if whole_name(path) in files}
         return replace(
-            self,
-            contents={path: data for path, data in self.contents.items() if whole_name(path) in files},
-            retired=[entry for entry in self.retired if whole_name(entry.path) in files],
+            self, contents=contents, retired=[each for each in self.retired if whole_name(each.path) in files]
         )
 
 
-def propose_upkeep(
-    folder: MemoryFolder,
-    *,
-    day: date,
-    changed: Mapping[PurePosixPath, bytes] | None = None,
-    described: Mapping[PurePosixPath, str] | None = None,
-    limits: FolderLimits | None = None,
-) -> FolderUpkeep:
-    """Return the upkeep of a folder. `changed` holds contents that are to be written with it, such as a dream's.
+class UpkeepRun:
+    """Reads a folder, and gathers what it needs."""
 
-    `described` are files that the index is to name, with what it says of each. After it is written, a second call
-    proposes no contents.
-    """
-    return _UpkeepRun(folder, day, changed or {}, described or {}, limits or FolderLimits()).run()
-
-
-class _UpkeepRun:
     def __init__(
-        self, folder: MemoryFolder, day: date, changed: Mapping[PurePosixPath, bytes],
-        described: Mapping[PurePosixPath, str], limits: FolderLimits,
+        self, folder: MemoryFolder, *, day: date, changed: Mapping[PurePosixPath, bytes] | None = None,
+        described: Mapping[PurePosixPath, str] | None = None, limits: FolderLimits | None = None,
     ) -> None:  # fmt: skip
+        """`changed` holds contents that are to be written with the upkeep, such as a dream's.
+
+        `described` are files that the index is to name, with what it says of each.
+        """
         self._folder = folder
         self._files = {file.path: file for file in folder.files}
         self._day = day
-        self._limits = limits
-        self._before = changed
-        self._contents = dict(changed)
-        self._described = described
+        self._limits = limits or FolderLimits()
+        self._before = changed or {}
+        self._contents = dict(self._before)
+        self._described = described or {}
         self._index = folder.index.path if folder.index else None
-        if self._index is None and described and not folder.is_tree:
-            self._index = PurePosixPath(INDEX_NAMES[0])
+        fresh = PurePosixPath(INDEX_NAMES[0])
+        if self._index is None and described and not folder.is_tree and not folder.find_obstacle(fresh):
+            self._index = fresh
             self._contents.setdefault(self._index, b"# Memory\n")
-        self._names = {*folder.names, *map(comparable_path, changed)}
+        self._names = {*folder.names, *map(comparable_path, self._before)}
         self._retired: list[RetiredEntry] = []
-        self._findings: list[FolderFinding] = []
-        self._omitted = 0
+        self._findings: list[str] = []
         self._links: dict[str, set[str]] = {}
         """For each file, the files to which it links, all as `comparable_path`."""
         self._places: dict[str, tuple[int, PurePosixPath, int]] = {}
         """For each text: the number of entries with it, and the first one's file and line."""
 
     def run(self) -> FolderUpkeep:
-        for problem in self._folder.problems:
-            self._report(problem.path, None, problem.message)
+        """Return the upkeep. After it is written, a second run proposes no contents."""
+        for path, message in self._folder.problems.items():
+            self._report(path, None, message)
         for path in sorted({*self._files, *self._contents}):
             self._check_file(path, self._read(path))
         self._report_repeated()
@@ -145,18 +121,16 @@ class _UpkeepRun:
             self._check_sizes()
             self._check_index()
         self._check_sizes()
+        if more := self._findings[MAX_FINDINGS:]:
+            self._findings[MAX_FINDINGS:] = [f"{len(more)} more findings are left out"]
         return FolderUpkeep(
             contents={path: data for path, data in self._contents.items() if data != self._before.get(path)},
             retired=self._retired,
             findings=self._findings,
-            omitted_findings=self._omitted,
         )
 
     def _report(self, path: PurePosixPath, line: int | None, message: str) -> None:
-        if len(self._findings) < MAX_FINDINGS:
-            self._findings.append(FolderFinding(path=path, line=line, message=message))
-        else:
-            self._omitted += 1
+        self._findings.append(f"{path}{f':{line}' if line else ''}: {message}")
 
     def _read(self, path: PurePosixPath) -> Document:
         """Return a file as it will be."""
@@ -199,7 +173,7 @@ class _UpkeepRun:
         for entry, (why, _instead) in removals.items():
             what = "it is pinned, and stays" if entry.is_pinned else "it is retired"
             self._report(path, entry.line, f"{entry.text[:80]!r}: {why}; {what}")
-        edits = [EntryRemoval(entry=entry) for entry in removals if not entry.is_pinned]
+        edits = [EntryChange(entry=entry) for entry in removals if not entry.is_pinned]
         if edits and self._edit(path, document, edits):
             for edit in edits:
                 why, instead = removals[edit.entry]
@@ -244,7 +218,10 @@ class _UpkeepRun:
 
     def _check_index(self) -> bool:
         """Add a line to the index for each topic file to which no link leads from it; return whether it takes lines."""
-        paths = sorted({*self._files, *self._contents}, key=_index_order)
+        # An index of a folder below comes before what it may link to.
+        paths = sorted(
+            {*self._files, *self._contents}, key=lambda each: (len(each.parts), each.name not in MEMORY_NAMES, each)
+        )
         if len(paths) > self._limits.topic_files + 1:
             message = f"the folder has {len(paths)} files, more than {self._limits.topic_files}; merge some"
             self._report(paths[0], None, message)
@@ -253,8 +230,12 @@ class _UpkeepRun:
             return True
         document = self._read(index)
         missing = list(self._find_missing(index, paths))
-        lines = list(self._lines_of(index, document))
-        lists_files = self._lists_files([index, *(path for path in paths if is_part_of(path, index))])
+        parts = [(path, self._read(path)) for path in paths if path == index or is_part_of(path, index)]
+        found = {path: list(find_index_lines(path, part)) for path, part in parts}
+        lines = [line for line in found[index] if not is_part_of(line.target, index)]
+        # An empty index is to be filled with lines for files, and one whose entries are mostly such.
+        others = sum(len(part.entries) - len(found[path]) for path, part in parts)
+        lists_files = others <= sum(not is_part_of(line.target, index) for each in found.values() for line in each)
         edits: list[Edit] = list(self._describe_lines(lines))
         named = [path for path in missing if path in self._described and path not in self._files]
         if lists_files and len(missing) <= self._limits.topic_files:
@@ -270,28 +251,13 @@ class _UpkeepRun:
             self._report(index, None, message)
         return True
 
-    def _describe_lines(self, lines: Sequence[IndexLine]) -> Iterator[EntryReplacement]:
+    def _describe_lines(self, lines: Sequence[IndexLine]) -> Iterator[EntryChange]:
         """Yield the lines that say something else of a file than is to be said from now on."""
         for line in lines:
             description = self._described.get(line.target, line.hook)
             link = _LINK.match(line.entry.text)
             if link and line.hook and line.hook != description and not line.entry.is_pinned:
-                yield EntryReplacement(entry=line.entry, text=f"{link[0]}{line.separator}{description}")
-
-    def _lines_of(self, path: PurePosixPath, document: Document) -> Iterator[IndexLine]:
-        """Yield the lines of an index for topic files, without the one for its next part."""
-        return (line for line in find_index_lines(path, document) if not is_part_of(line.target, path))
-
-    def _lists_files(self, parts: Sequence[PurePosixPath]) -> bool:
-        """Return whether most entries of an index are lines for files; an empty index is to be filled with such."""
-        lines = others = 0
-        for path in parts:
-            document = self._read(path)
-            others += len(document.entries)
-            for line in find_index_lines(path, document):
-                others -= 1
-                lines += not is_part_of(line.target, path)
-        return lines >= others
+                yield EntryChange(entry=line.entry, text=f"{link[0]}{line.separator}{description}")
 
     def _find_missing(self, index: PurePosixPath, paths: Sequence[PurePosixPath]) -> Iterator[PurePosixPath]:
         """Yield the files to which no link leads; those to which a yielded file links are not missing then."""
@@ -308,32 +274,25 @@ class _UpkeepRun:
 
     def _index_line(self, index: PurePosixPath, path: PurePosixPath, lines: Sequence[IndexLine]) -> EntryAddition:
         """Return the line for a file, in the section of the last line for a file of its kind."""
-        kind, description = self._kind_of(path), self._described.get(path, "")
-        like = next((line for line in reversed(lines) if self._kind_of(line.target) == kind), None)
+        kinds, description = {each: file.kind for each, file in self._files.items()}, self._described.get(path, "")
+        like = next((line for line in reversed(lines) if kinds.get(line.target) == kinds.get(path)), None)
         like = like or (lines[-1] if lines else None)
         text = render_index_line(path, self._read(path), index=index, like=like, description=description)
         return EntryAddition(text=text, headings=like.entry.headings if like else None)
 
-    def _kind_of(self, path: PurePosixPath) -> MemoryKind | None:
-        file = self._files.get(path)
-        return file.kind if file is not None else None
-
     def _check_sizes(self) -> None:
-        limits, index = self._limits, self._index
-        topics = sorted({*self._files, *self._contents} - {index})
-        long = [
-            path for path in topics if not DAY_NAME.match(path.name) and len(self._read(path).data) > limits.topic_bytes
-        ]
-        if index is not None and (part := self._shorten(index, limits.index_lines, limits.index_bytes)):
-            long = [part, *(path for path in long if path != part)]
-        for path in long:
-            part = path
+        for path in sorted({*self._files, *self._contents}):
+            part: PurePosixPath | None = path
             while part is not None:
-                part = self._shorten(part, MAX_FILE_BYTES, limits.topic_bytes)
+                part = self._shorten(part)
 
-    def _shorten(self, path: PurePosixPath, max_lines: int, max_bytes: int) -> PurePosixPath | None:
+    def _shorten(self, path: PurePosixPath) -> PurePosixPath | None:
         """Move the end of a file that is too long to its next part; return that, none if nothing was moved."""
-        document = self._read(path)
+        document, limits, is_index = self._read(path), self._limits, path == self._index
+        if DAY_NAME.match(path.name) and not is_index:
+            return None
+        max_lines = limits.index_lines if is_index else MAX_FILE_BYTES
+        max_bytes = limits.index_bytes if is_index else limits.topic_bytes
         try:
             split = split_file(path, document, max_lines=max_lines, max_bytes=max_bytes)
             if split is None:
@@ -341,7 +300,8 @@ class _UpkeepRun:
             part, data = self._place_tail(path, document, split)
             links = [line.entry.text for line in split.links]
             if part not in [line.target for line in split.links]:
-                links.append(render_link(f"{title_of(path, document)} ({part_number(part)})", part, path))
+                number = part.stem.rpartition("-part")[2]
+                links.append(render_link(f"{title_of(path, document)} ({number})", part, path))
             head = apply_edits(parse_entries(split.head), [EntryAddition(text=link) for link in links])
         except CircadiaError as error:
             self._report(path, None, f"it is too long, and was not split: {error.message}")
@@ -364,8 +324,7 @@ class _UpkeepRun:
         front = document.data[: document.body_start].removeprefix(BOM)
         topics = [self._read(file.path) for file in self._folder.topics if file.path != path]
         if topics and not front:
-            described = f"More of {path.name}"
-            front = render_front_matter(topics, name=fresh.stem, description=described, kind=MemoryKind.REFERENCE)
+            front = render_front_matter(topics, name=fresh.stem, description=f"More of {path.name}", kind="reference")
         return fresh, append_part(parse_entries(front), split.tail)
 
 
@@ -381,8 +340,3 @@ def _find_repeats(path: PurePosixPath, document: Document) -> dict[MarkdownBlock
             first[key] = kept
             repeats[less] = ("the same text stands there twice", f"{path} line {kept.line}")
     return repeats
-
-
-def _index_order(path: PurePosixPath) -> tuple[int, bool, PurePosixPath]:
-    """Order files so that an index of a folder below comes before what it may link to."""
-    return len(path.parts), path.name not in MEMORY_NAMES, path

@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from circadia.ids import EpisodeId, NoteId
+from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.relative_dates import episode_text_with_dates
 from circadia.memory.search.terms import question_terms, stored_terms
 from circadia.records.bank import Trust
@@ -98,15 +98,20 @@ def _trust_distance(trust: Trust) -> int:
 def _build_draft_note(view: PageContext, proposed: Change) -> Note:
     note = view.drafts.get(proposed.target)
     if note is None:
-        after = cast("Mapping[str, Any]", proposed.after or {})
-        text = str(after["text"])
-        note = view.drafts[proposed.target] = Note(
-            id=NoteId(proposed.target), number=0, bank_id=view.bank.id, kind=NoteKind(after["kind"]), text=text,
-            evidence=tuple(EpisodeId(episode_id) for episode_id in after["evidence"]), trust=Trust(after["trust"]),
-            at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=view.now,
-            terms=note_terms(text),
-        )  # fmt: skip
+        note = view.drafts[proposed.target] = build_note(proposed, view.bank.id, view.now)
     return note
+
+
+def build_note(proposed: Change, bank_id: BankId, now: datetime) -> Note:
+    """Return the note that a change adds."""
+    after = cast("Mapping[str, Any]", proposed.after or {})
+    text = str(after["text"])
+    return Note(
+        id=NoteId(proposed.target), number=0, bank_id=bank_id, kind=NoteKind(after["kind"]), text=text,
+        evidence=tuple(EpisodeId(episode_id) for episode_id in after["evidence"]), trust=Trust(after["trust"]),
+        at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=now,
+        terms=note_terms(text),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=CACHED_TEXTS)
