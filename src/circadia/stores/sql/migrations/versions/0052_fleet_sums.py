@@ -1,13 +1,13 @@
 """Sums of the fleet's time beside those of its sessions, and an index of agents' states, which adds up present ones.
 
-Revision 0052, after 0050.
+Revision 0052, after 0051.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0052"
-down_revision = "0050"
+down_revision = "0051"
 branch_labels = None
 depends_on = None
 
