@@ -23,6 +23,10 @@ async def drop_message(_: Message) -> None:
     """Take a message as a caller who reads fast."""
 
 
+def ignore(*_: object) -> None:
+    """Record nothing."""
+
+
 async def keep(answers: ResumableAnswers, events: int) -> str:
     """Let an answer of so many events of 98 bytes pass, and return its id."""
     reply = Reply(drop_message, ModelReplyFormat(Plain(), streamed=True), 1.0)
@@ -41,7 +45,7 @@ async def keep(answers: ResumableAnswers, events: int) -> str:
 @pytest.mark.spec("WAKE-85")
 async def test_an_answer_that_is_read_is_not_dropped_for_another_one() -> None:
     clock = ManualClock()
-    answers = ResumableAnswers(clock, RandomIds(lambda: 0), Ticker(clock), 1_000, lambda *_: None)
+    answers = ResumableAnswers(clock, RandomIds(lambda: 0), Ticker(clock), 1_000, ignore)
     me = Principal(agent=ADA)
     old, newer = await keep(answers, 4), await keep(answers, 4)
     async with aclosing(answers.find(me, old, 0).read(0, 1.0)) as events:

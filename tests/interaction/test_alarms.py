@@ -274,6 +274,25 @@ async def test_an_alarm_that_finds_its_agent_awake_is_in_its_inbox(tmp_path: Pat
 
 
 @pytest.mark.spec("WAKE-80")
+async def test_an_alarm_that_rang_days_ago_is_deleted_when_the_next_one_is_set(
+    tmp_path: Path, ahead: type[OffsetClock]
+) -> None:
+    async with live(tmp_path) as server:
+        ann = await server.agent("ann")
+        free = {"wake_guardrails": {"max_daily_session_minutes": None}}
+        assert (await server.rest("PATCH", "/agents/ann/coordination", free))[0] == 200
+        for days, names in ((1, 2), (3, 1)):
+            first = (await sleep(server, ann, for_seconds=3600))[1]["alarm"]
+            ahead.by += HOUR + timedelta(minutes=1)
+            await until_awake(server, "ann")
+            ahead.by += timedelta(days=days)
+            second = (await sleep(server, ann, for_seconds=7200, cancel_if_woken=True))[1]["alarm"]
+            listed = {alarm["name"] for alarm in await alarms(server)}
+            assert (len(listed), first in listed, second in listed) == (names, days == 1, True)
+            await server.sleeping(False)
+
+
+@pytest.mark.spec("WAKE-80")
 async def test_an_alarm_rings_once_although_the_clock_is_set_back_before_and_after_it(
     tmp_path: Path, database: dict[str, Any], ahead: type[OffsetClock]
 ) -> None:

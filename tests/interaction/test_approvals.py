@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mcp import MCPError
 
 from circadia.testing.mcp_upstream import MockMcpServer
 from tests.clients.mcp_clients import HANDSHAKE, McpClient, python_client
+from tests.fixtures.ahead import OffsetClock
 from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import ADMIN, CHAT, Live, live
 from tests.interaction.test_alert_webhook import paged
@@ -176,6 +178,28 @@ async def test_a_call_that_its_provider_did_not_carry_out_keeps_its_approval(tmp
         assert (await at.rest("GET", f"/approvals/{approval['id']}"))[1]["status"] == "used"
 
 
+async def test_an_approval_is_not_given_back_beside_one_that_is_open_for_the_same_call(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults=SILENT, upstream={"retries": 0}) as at:
+        token, answer = await at.agent(approve_models=[DEAR]), asyncio.Event()
+        at.upstream.next(status=503, body={"error": {"message": "overloaded"}}, delay=answer)
+        waiting = asyncio.create_task(asks(at, token))
+        (approval,) = await pending(at)
+        await decide(at, approval["id"])
+        async with asyncio.timeout(60):
+            while not at.upstream.requests:
+                await asyncio.sleep(0.01)
+        second = asyncio.create_task(asks(at, token))
+        (other,) = await pending(at)
+        answer.set()
+        assert (await waiting)[0] == 503
+        third = asyncio.create_task(asks(at, token))  # after what the end of the first one wrote
+        await at.held(2)
+        assert [each["id"] for each in await pending(at)] == [other["id"]]
+        assert (await at.rest("GET", f"/approvals/{approval['id']}"))[1]["status"] == "used"
+        await decide(at, other["id"], "refuse", "no")
+        assert [(await call)[0] for call in (second, third)] == [403, 403]
+
+
 async def test_an_asleep_agents_call_waits_for_both_the_wake_and_the_person(tmp_path: Path) -> None:
     async with live(tmp_path, defaults=SILENT) as at:
         token = await at.agent(approve_models=[DEAR])
@@ -196,6 +220,23 @@ async def test_an_asleep_agents_call_waits_for_both_the_wake_and_the_person(tmp_
         assert len(await at.held(1)) == 1
         await decide(at, approval["id"], "refuse", "not now")
         assert (await waiting)[0] == 403
+
+
+async def test_an_approval_that_is_too_old_when_its_agent_wakes_is_asked_for_anew(
+    tmp_path: Path, ahead: type[OffsetClock]
+) -> None:
+    async with live(tmp_path, defaults=SILENT) as at:
+        token = await at.agent(approve_models=[DEAR], approval_seconds=60)
+        await at.sleeping(True)
+        waiting = asyncio.create_task(asks(at, token))
+        (approval,) = await pending(at)
+        assert (await decide(at, approval["id"]))[0] == 200
+        ahead.by = timedelta(seconds=61)
+        await at.sleeping(False)
+        (again,) = await pending(at)
+        assert (again["id"] != approval["id"], at.upstream.requests) == (True, [])
+        assert (await decide(at, again["id"]))[0] == 200
+        assert (await waiting)[0] == 200
 
 
 async def test_a_policy_that_comes_while_a_call_is_held_asks_for_its_approval(tmp_path: Path) -> None:
@@ -336,7 +377,8 @@ async def test_a_message_that_a_server_could_read_as_another_call_is_refused(tmp
     async with MockMcpServer() as tools, live(tmp_path, mcp_servers={"t": {"url": tools.url}}) as at:
         token = await at.agent(approve_tools=["t/echo"])
         async with at.tool(token, body, server="/t", headers={"mcp-protocol-version": HANDSHAKE}) as response:
-            assert response.status == 400, await response.text()
+            text = await response.text()
+            assert (response.status, "the body" in text) == (400, True), text
         assert tools.calls == []
 
 
@@ -364,7 +406,9 @@ async def test_metrics_count_approvals_and_who_waits(tmp_path: Path) -> None:
             async with at.http.get(f"{at.url}/metrics", headers={"authorization": f"Bearer {ADMIN}"}) as response:
                 return await response.text()
 
-        assert "circadia_approvals_waiting 1.0" in await metrics()
+        async with asyncio.timeout(60):  # its row is there shortly before the gate knows of it
+            while "circadia_approvals_waiting 1.0" not in await metrics():
+                await asyncio.sleep(0.01)
         await decide(at, approval["id"])
         assert (await waiting)[0] == 200
         text = await metrics()

@@ -120,6 +120,30 @@ async def test_an_event_of_a_hook_is_had_once_and_a_long_one_is_refused(tmp_path
 
 
 @pytest.mark.spec("WAKE-82")
+async def test_bodies_that_come_slowly_take_bounded_room_and_others_are_told_to_come_again(tmp_path: Path) -> None:
+    async with hooked(tmp_path, {"github": hook("github")}) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        head = f"POST /hooks/github HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 9\r\n\r\n{{"
+        slow: list[asyncio.StreamWriter] = []
+        try:
+            async with asyncio.timeout(60):
+                for _ in range(256):
+                    _, writer = await asyncio.open_connection(host, int(port))
+                    slow.append(writer)
+                    writer.write(head.encode())
+                    await writer.drain()
+                while (found := await deliver(server, "github", {"n": 1}))[0] != 429:
+                    await asyncio.sleep(0.01)
+            assert found[1]["code"] == "limit_reached"
+        finally:
+            for writer in slow:
+                writer.close()
+        async with asyncio.timeout(60):
+            while (await deliver(server, "github", {"n": 2}, delivery="d2"))[0] == 429:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.spec("WAKE-82")
 async def test_an_event_whose_delivery_is_not_stored_is_had_once_however_often_it_is_sent(tmp_path: Path) -> None:
     hooks = {"github": {**hook("github"), "event": "pushed"}}
     async with hooked(tmp_path, hooks) as server:
