@@ -258,7 +258,7 @@ class Dream:
 
     def _require_proposal(self, run: Pass | None) -> tuple[str, Sequence[str]]:
         """Return the entry of the history that waits for a person, and what it leaves out. Raises NotFound."""
-        entry = publication.find_proposal(self._root)
+        entry = next((each for each in publication.list_history(self._root) if each.proposed), None)
         if run is None and entry is None:
             raise NotFound("no dream waits for you in this folder; `circadia dream log` lists what was done")
         return (entry.id, entry.left_out) if entry else ("", ())

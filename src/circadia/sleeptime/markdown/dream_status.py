@@ -24,7 +24,7 @@ from circadia.sleeptime.markdown.dream_state import (
     save_state,
 )
 from circadia.sleeptime.markdown.folder_bank import take_snapshot
-from circadia.sleeptime.markdown.publication import PublicationResult, find_proposal, has_proposal
+from circadia.sleeptime.markdown.publication import PublicationResult, has_proposal, list_history
 from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.markdown.upkeep import UpkeepRun
 from circadia.sleeptime.triggers.dream_requests import DreamRequests
@@ -85,8 +85,7 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
         for folder in scan.worktrees
         if any((folder / "memory").glob("*.md"))
     ]
-    proposal = find_proposal(root)
-    waiting = "" if proposal is None else proposal.id
+    waiting = next((each.id for each in list_history(root) if each.proposed), "")
     waits_for = find_wait_before_scan(known.model_copy(update={"scanned_at": None}), now)
     return DreamStatus(
         state=state, waits_for=waits_for or (WAITS if waiting else find_wait_after_scan(known)), waiting=waiting,
@@ -103,7 +102,7 @@ def find_wait(root: Path, intake: SessionIntake, now: datetime) -> str:
     state = load_state(root)
     if waits_for := find_wait_before_scan(state, now):
         return waits_for
-    if find_proposal(root) is not None:
+    if any(each.proposed for each in list_history(root)):
         return WAITS
     return find_wait_after_scan(save_state(root, state, **intake.scan(state).marks))
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
+from markdown_it.token import Token
 
 BOM: Final = b"\xef\xbb\xbf"
 _FENCE: Final = b"---"
@@ -122,8 +122,7 @@ def parse_entries(data: bytes, *, is_writable: bool = True) -> Document:
     body = data[starts[head] :]
     environment: dict[str, dict[str, dict[str, str]]] = {}
     tokens = _parser().parse(body.decode("utf-8", "replace"), environment)
-    nodes = SyntaxTreeNode(tokens).children
-    blocks = _join_parts(data, _BlockReader(data, lines, starts, head).read_blocks(nodes))
+    blocks = _join_parts(data, _BlockReader(data, lines, starts, head).read_blocks(tokens))
     begins_pinned = bool(blocks) and is_keep(data, blocks[0])
     return Document(
         data=data,
@@ -223,25 +222,24 @@ class _BlockReader:
         self._pinned_level = 0
         """Level of the heading whose whole section is pinned; 0 without one."""
 
-    def read_blocks(self, nodes: Iterable[SyntaxTreeNode]) -> Iterator[MarkdownBlock]:
+    def read_blocks(self, tokens: Sequence[Token]) -> Iterator[MarkdownBlock]:
         keep = False
-        for node in nodes:
-            block = None
-            for part in node.children if node.type.endswith("_list") else (node,):
-                block = self._build_block(part, keep)
-                yield block
-            keep = block is not None and is_keep(self._data, block)
+        for group in _group(tokens, 0):
+            parts = _group(group[1:-1], 1) if group[0].type.endswith("list_open") else (group,)
+            blocks = [self._build_block(part, keep) for part in parts]
+            yield from blocks
+            keep = is_keep(self._data, blocks[-1])
 
-    def _build_block(self, node: SyntaxTreeNode, keep: bool) -> MarkdownBlock:
-        first, last = (self._head + number for number in node.map or (0, 0))
+    def _build_block(self, tokens: Sequence[Token], keep: bool) -> MarkdownBlock:
+        first, last = (self._head + number for number in tokens[0].map or (0, 0))
         while last > first + 1 and not self._lines[last - 1].strip():
             last -= 1
-        texts = (part.content.rstrip("\n") for part in node.walk())
+        texts = (token.content.rstrip("\n") for token in tokens)
         lines = without_comments("\n".join(filter(None, texts))).strip().splitlines()
         text = "\n".join(line.rstrip() for line in lines)
-        kind = _KINDS.get(node.type, BlockKind.STRUCTURE)
+        kind = _KINDS.get(tokens[0].type.removesuffix("_open"), BlockKind.STRUCTURE)
         if kind == BlockKind.HEADING:
-            self._enter_section(int(node.tag[1:]), text, keep)
+            self._enter_section(int(tokens[0].tag[1:]), text, keep)
         start, end = self._starts[first], self._starts[last]
         return MarkdownBlock(
             kind=kind,
@@ -269,6 +267,16 @@ _KINDS: Final = {"list_item": BlockKind.ITEM, "paragraph": BlockKind.PARAGRAPH, 
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table").disable("inline")
+
+
+def _group(tokens: Iterable[Token], level: int) -> Iterator[Sequence[Token]]:
+    """Yield the tokens of each block at a level."""
+    group: list[Token] = []
+    for token in tokens:
+        group.append(token)
+        if token.level == level and token.nesting <= 0:
+            yield group
+            group = []
 
 
 def is_keep(data: bytes, block: MarkdownBlock) -> bool:

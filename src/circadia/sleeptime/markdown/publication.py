@@ -334,11 +334,6 @@ def list_history(root: Path) -> list[Changeset]:
     return sorted(entries, key=lambda each: each.created_at, reverse=True)
 
 
-def find_proposal(root: Path) -> Changeset | None:
-    """Return the newest dream of which something waits for a person."""
-    return next((each for each in list_history(root) if each.proposed), None)
-
-
 def has_proposal(entries: Iterable[Changeset], changeset_id: str) -> bool:
     """Return whether something of a dream waits for a person.
 
