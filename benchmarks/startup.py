@@ -24,7 +24,7 @@ MEGABYTE: Final = 1_000_000
 IMAGE: Final = ROOT / "build/image/circadia.tar"
 COMMAND_SECONDS: Final = 0.35
 READY_SECONDS: Final = 2.0
-IDLE_MEGABYTES: Final = 135.0
+IDLE_MEGABYTES: Final = 130.0
 """SHIP-15."""
 INSTALLED_MEGABYTES: Final = 300.0
 """Without the bytecode that pip adds, a quarter more."""

@@ -93,7 +93,7 @@ async def test_a_name_is_taken_once_and_must_be_a_name(service: Service) -> None
     assert (twice.status, twice.code) == (409, "conflict")
     for name in ("", "Ann", "-ann", "a" * 64, "a b", "ann:bob", "../ann"):
         assert (await service.call("POST", AGENTS, {"name": name})).status == 422
-    for name in ("operator", "circadia", "Operator"):
+    for name in ("operator", "user", "circadia", "Operator"):
         refused = await service.call("POST", AGENTS, {"name": name})
         assert (refused.status, refused.code) == (422, "invalid_request")
     assert "reserved" in str((await service.call("POST", AGENTS, {"name": "operator"})).body)

@@ -1,14 +1,16 @@
 """What a program hears at the URL that a server's settings name for alerts."""
 
 import asyncio
+import base64
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 from aiohttp import web
 
@@ -22,6 +24,7 @@ class Pager:
     """Takes alerts at its URL, and refuses each pulse that is sent there."""
 
     alerts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    requests: list[tuple[bytes, Mapping[str, str]]] = field(default_factory=list[tuple[bytes, Mapping[str, str]]])
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -29,6 +32,7 @@ class Pager:
         if body["type"] != "alert":
             return web.Response(status=422, text="no")
         self.alerts.append(body)
+        self.requests.append((await request.read(), dict(request.headers)))
         self.changed.set()
         return web.Response(status=204)
 
@@ -44,14 +48,15 @@ class Pager:
 
 
 @asynccontextmanager
-async def paged(folder: Path, **defaults: object) -> AsyncGenerator[tuple[Live, Pager]]:
-    """Run a server whose settings name a pager for alerts."""
+async def paged(folder: Path, *, secret: str | None = None, **defaults: object) -> AsyncGenerator[tuple[Live, Pager]]:
+    """Run a server whose settings name a pager for alerts, and with a `secret` sign them."""
     pager = Pager()
-    async with (
-        serving(pager.handle) as url,
-        live(folder, defaults=defaults, fleet={"alert_webhook_url": url}, **away(url)) as server,
-    ):
-        yield server, pager
+    async with serving(pager.handle) as url:
+        fleet = {"alert_webhook_url": url, **({} if secret is None else {"alert_webhook_secret_env": "PAGER"})}
+        more: dict[str, Any] = away(url)
+        more["environment"] = {**more["environment"], "PAGER": secret or ""}
+        async with live(folder, defaults=defaults, fleet=fleet, **more) as server:
+            yield server, pager
 
 
 async def wake_bob(server: Live) -> str:
@@ -106,6 +111,29 @@ async def test_a_session_that_has_stalled_for_as_long_as_the_settings_say_reache
         await server.sleeping(True, "bob")
         alert = await pager.heard("stalled_session")
         assert (alert["session"], alert["agent"], list(alert["detail"])) == ("default", None, ["since"])
+
+
+@pytest.mark.spec("WAKE-76")
+@pytest.mark.setting("fleet.alert_webhook_secret_env")
+async def test_an_alert_is_signed_as_the_settings_say(tmp_path: Path) -> None:
+    secret = "whsec_" + base64.b64encode(b"a key of twenty-four byte").decode()
+    async with paged(tmp_path, secret=secret, stall_seconds=0.1) as (server, pager):
+        await server.agent("bob")
+        await server.sleeping(True, "bob")
+        alert = await pager.heard("stalled_session")
+    body, headers = pager.requests[0]
+    assert (headers["Content-Type"], headers["webhook-id"]) == ("application/json", alert["id"])
+    openai.OpenAI(api_key="x", webhook_secret=secret).webhooks.verify_signature(body, headers)
+    with pytest.raises(openai.InvalidWebhookSignatureError):
+        openai.OpenAI(api_key="x", webhook_secret=secret).webhooks.verify_signature(body + b" ", headers)
+
+
+async def test_without_a_secret_an_alert_has_no_signature(tmp_path: Path) -> None:
+    async with paged(tmp_path, stall_seconds=0.1) as (server, pager):
+        await server.agent("bob")
+        await server.sleeping(True, "bob")
+        await pager.heard("stalled_session")
+    assert not [name for name in pager.requests[0][1] if name.lower().startswith("webhook-")]
 
 
 @pytest.mark.spec("WAKE-76")

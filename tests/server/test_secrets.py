@@ -30,6 +30,7 @@ def test_what_any_section_names_as_a_secret_is_not_logged() -> None:
         "upstreams": {"openai": {"base_url": "http://127.0.0.1:1", "key_env": "UPSTREAM"}},
         "server": {"metrics_token_env": "METRICS", "database_url": "postgresql://localhost/circadia"},
         "signals_env": "SIGNALS",
+        "fleet": {"alert_webhook_secret_env": "PAGER"},
         "mcp_servers": {
             "search": {"url": "http://127.0.0.1:1/mcp", "headers_env": {"authorization": "HEADER"}},
             "files": {"command": ["files"], "env_from": ["STDIO"], "env": {"PLAIN": "plain"}},
@@ -46,7 +47,19 @@ def test_what_any_section_names_as_a_secret_is_not_logged() -> None:
         },
         "agents": {"ann": {"token_env": "ANN"}},
     }  # fmt: skip
-    secret = {"UPSTREAM", "METRICS", "HEADER", "STDIO", "PROGRAM", "BOX", "SIGNING", "EMBEDDER", "ANN", "SIGNALS"}
+    secret = {
+        "UPSTREAM",
+        "METRICS",
+        "HEADER",
+        "STDIO",
+        "PROGRAM",
+        "BOX",
+        "SIGNING",
+        "EMBEDDER",
+        "ANN",
+        "SIGNALS",
+        "PAGER",
+    }
     environment = {name: f"value-of-{name.lower()}" for name in (*secret, "PATH")}
     found = collect_secrets(settings_from(named), environment)
     assert set(found) == {environment[name] for name in secret}

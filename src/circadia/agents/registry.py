@@ -79,8 +79,8 @@ class AgentRegistry:
         name = require_name(new.name, "agent")
         if name in RESERVED:
             raise InvalidRequest(
-                f"agent name {name!r} is reserved: messages and events call people `operator` and the server "
-                "`circadia`; take another one"
+                f"agent name {name!r} is reserved: messages and events call people `operator` or `user`, and the "
+                "server `circadia`; take another one"
             )
         token = token or new_token("agent")
         now = self._clock.now()

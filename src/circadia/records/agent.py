@@ -24,7 +24,7 @@ from circadia.records.answer import AnswerMode
 from circadia.records.coordination import DEFAULT, Coordination, Setting
 from circadia.records.session import build_reference
 
-RESERVED: Final = frozenset({"operator", "circadia"})
+RESERVED: Final = frozenset({"operator", "user", "circadia"})
 """Names that messages and events use for people and for Circadia itself; no agent may have one."""
 MAX_COUNT: Final = 2**53
 """Largest whole number that every JSON reader reads exactly (RFC 8259, section 6)."""

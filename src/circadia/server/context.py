@@ -1,11 +1,10 @@
 """What all parts of a server are built on."""
 
+import importlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from circadia.agents.database_contact import DatabaseContact
 from circadia.clock import Clock
@@ -23,8 +22,30 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.signals.remote import RemoteSignals
 from circadia.telemetry.traces import Traces
 
+if TYPE_CHECKING:
+    import aiohttp
+
 Secret = Callable[[str, str | None], str | None]
 """Returns the value of the variable that a setting names, or None; raises ConfigError if it is not set."""
+
+
+class HttpSession:
+    """The session for MCP servers, alerts and embedders. Its library takes 8 MB: it is loaded if there is one."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> "aiohttp.ClientSession":
+        """Return the session, which closes with this object."""
+        if self._session is None:
+            http: Any = importlib.import_module("circadia.gateway.mcp.http")
+            self._session = http.open_session()
+        assert self._session is not None
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +62,7 @@ class ServerContext:
     admin_tokens: tuple[str, ...]
     """Accepted tokens of the operator; keys for new seals are derived from the first."""
     signals: LocalSignals | RemoteSignals
-    session: aiohttp.ClientSession
+    session: HttpSession
     address: tuple[str, int]
     """Host and port at which launched agents reach a gateway."""
     contact: DatabaseContact

@@ -1,10 +1,11 @@
 """Builds memory: the part of `wiring` that picks its classes."""
 
+import importlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from circadia.clock import Clock
 from circadia.gateway.answers.answer_book import AnswerBook
@@ -23,7 +24,6 @@ from circadia.memory.corrections import CorrectionService
 from circadia.memory.embedding.background import BackgroundEmbedder, BackgroundSplitter
 from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.embedding.endpoint import EndpointEmbedder
 from circadia.memory.embedding.in_process import E5Embedder, FastEmbedder, LocalEmbedder
 from circadia.memory.embedding.questions import ActiveEmbedder, QuestionVectors
 from circadia.memory.episodes import EpisodeService
@@ -46,6 +46,9 @@ from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
 from circadia.stores.locks import START_KEY, bank_key
 
+if TYPE_CHECKING:
+    import aiohttp
+
 BANKS_AT_ONCE = 500
 """Banks of a template that are brought in line with the file at once."""
 
@@ -53,8 +56,10 @@ BANKS_AT_ONCE = 500
 def build_memory(context: ServerContext) -> tuple[MemoryServices, BackgroundEmbedder | BackgroundSplitter]:
     """Build the memory services and their background task; raises what `build_embedder` raises."""
     clock, store, chosen = context.clock, context.store, context.settings.memory
-    embedder = build_embedder("memory.embedder", chosen.embedder, context.read_secret, context.session)
-    before = build_embedder("memory.previous_embedder", chosen.previous_embedder, context.read_secret, context.session)
+    embedder = build_embedder("memory.embedder", chosen.embedder, context.read_secret, context.session.open)
+    before = build_embedder(
+        "memory.previous_embedder", chosen.previous_embedder, context.read_secret, context.session.open
+    )
     previous = None if before is None else ActiveEmbedder(before)
     memory = build_memory_services(context.settings, clock, context.ids, context.events, embedder, previous)
     if embedder is None:
@@ -97,14 +102,15 @@ def build_memory_services(
 
 
 def build_embedder(
-    where: str, chosen: EmbedderSettings | None, secret: Secret, session: aiohttp.ClientSession
+    where: str, chosen: EmbedderSettings | None, secret: Secret, open_session: Callable[[], "aiohttp.ClientSession"]
 ) -> Embedder | None:
     """Return the embedder. Raises ConfigError if a variable, package or weights are missing, or a key is invalid."""
     match chosen:
         case BundledEmbedderSettings():
             return BundledEmbedder()
         case EndpointEmbedderSettings():
-            return EndpointEmbedder(session, chosen, secret(where, chosen.key_env))
+            endpoint: Any = importlib.import_module("circadia.memory.embedding.endpoint")
+            return endpoint.EndpointEmbedder(open_session(), chosen, secret(where, chosen.key_env))
         case LocalEmbedderSettings():
             if chosen.model == "e5":
                 return E5Embedder()

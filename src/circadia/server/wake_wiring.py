@@ -1,8 +1,13 @@
-"""Builds the wake tier: the part of `wiring` that picks its classes."""
+"""Builds the wake tier: the part of `wiring` that picks its classes.
 
+The module of a launcher has the name of its kind. Those that need an HTTP library are loaded if there is one.
+"""
+
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from circadia.agents.registry import AgentRegistry
 from circadia.agents.sessions import SessionService
@@ -33,13 +38,9 @@ from circadia.wake.coordination import Coordinations
 from circadia.wake.hooks.deliveries import HookReceiver
 from circadia.wake.hooks.service import HookService
 from circadia.wake.inbox import Inbox
-from circadia.wake.launchers.base import Launcher, named_environment, program_environment
+from circadia.wake.launchers.base import Launcher, PulseReports, named_environment, program_environment
 from circadia.wake.launchers.callable import CallableLauncher, import_agent_function
-from circadia.wake.launchers.container import ContainerLauncher
-from circadia.wake.launchers.kubernetes import KubernetesLauncher
-from circadia.wake.launchers.kubernetes_api import find_cluster
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
 from circadia.wake.named_events import NamedEvents
 from circadia.wake.own_routines import OwnRoutines
 from circadia.wake.own_sleep import OwnSleep
@@ -179,15 +180,17 @@ def _build_program(
     named = named_environment(where, own, settings.env, settings.env_from, context.settings.withheld_variables)
     secrets = [own[variable] for variable in settings.env_from]
     if isinstance(settings, ContainerLauncherSettings):
-        return ContainerLauncher(
+        return _load("container").ContainerLauncher(
             settings, environment=named, gateway=context.address, clock=context.clock, secrets=secrets
         )
     if isinstance(settings, KubernetesLauncherSettings):
-        access = find_cluster(
+        access = _load("kubernetes_api").find_cluster(
             where, own, api_url=settings.api_url, namespace=settings.namespace, token_file=settings.token_file,
             ca_file=settings.ca_file,
         )  # fmt: skip
-        return KubernetesLauncher(access, settings, environment=named, clock=context.clock, secrets=secrets)
+        return _load("kubernetes").KubernetesLauncher(
+            access, settings, environment=named, clock=context.clock, secrets=secrets
+        )
     user = OsUser.resolve(f"{where}.user", settings.user) if settings.user else None
     return SubprocessLauncher(
         settings,
@@ -202,7 +205,11 @@ def _build_webhook(where: str, settings: WebhookLauncherSettings, context: _Laun
     secret = context.environment.get(settings.secret_env)
     if not secret:
         raise ConfigError(f"{where}.secret_env: the environment has no {settings.secret_env!r}; set it")
-    return WebhookLauncher(settings, secret=secret, reports=context.reports, clock=context.clock)
+    return _load("webhook").WebhookLauncher(settings, secret=secret, reports=context.reports, clock=context.clock)
+
+
+def _load(module: str) -> Any:
+    return importlib.import_module(f"circadia.wake.launchers.{module}")
 
 
 def _environment_builder(

@@ -1,5 +1,6 @@
 """Builds the server: the only place that picks classes."""
 
+import asyncio
 import hashlib
 import importlib
 import logging
@@ -8,9 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
+import orjson
 from starlette.types import ASGIApp
 
 from circadia.agents.approvals import ApprovalService
@@ -38,7 +39,6 @@ from circadia.gateway.hold.bodies import BodiesInFlight, BodySpool
 from circadia.gateway.hold.places import file_limit
 from circadia.gateway.hold.reply import Ticker
 from circadia.gateway.mcp.door import OWN, McpDoor, Seal
-from circadia.gateway.mcp.http import McpHttp, tell_when_written
 from circadia.gateway.memory.call_memory import ExchangeQueue
 from circadia.gateway.memory.conversations import Turns
 from circadia.gateway.model_call.answer import AnswerWriter
@@ -69,7 +69,7 @@ from circadia.server.cluster_wiring import (
     start_follower,
     warn_of_few_files,
 )
-from circadia.server.context import ServerContext
+from circadia.server.context import HttpSession, ServerContext
 from circadia.server.dashboard import DashboardDoor
 from circadia.server.dream_runner import DreamRunner
 from circadia.server.dream_wiring import build_memory_folders
@@ -100,11 +100,15 @@ from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import AlertNotifier
 from circadia.wake.hooks.service import HOOK_TOPIC
 from circadia.wake.services import WakeServices
+from circadia.wake.webhook_signatures import sign, signing_key
 
 if TYPE_CHECKING:
     from circadia.gateway.mcp.stdio import StdioServers
 
 _logger = logging.getLogger(__name__)
+
+ALERT_SECONDS: Final = 10.0
+"""Longest post of an alert."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +149,8 @@ async def build_server(
     store, facts = await open_store(settings, data, migrates=migrates)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        session = await stack.enter_async_context(_open_http_session())
+        session = HttpSession()
+        stack.push_async_callback(session.close)
         membership = None
         if settings.server.database_url is not None:
             membership = await join_cluster(stack, clock, ids, store, role, admin_tokens, address, settings, facts)
@@ -166,18 +171,6 @@ async def build_server(
         server = await _assemble_server(context, stack)
         warn_of_few_files(settings.limits)
         yield server
-
-
-def _open_http_session() -> aiohttp.ClientSession:
-    """Return a session that forwards bytes unchanged, without a connection limit."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
-        auto_decompress=False,
-        skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        read_bufsize=2**18,
-        trace_configs=[tell_when_written()],
-    )
 
 
 def _build_gate(context: ServerContext, presence: Presence, journal: Journal, ticker: Ticker) -> Gate:
@@ -313,13 +306,24 @@ def _build_savings(context: ServerContext, memory: MemoryServices) -> Savings:
 
 
 def _build_alerts(context: ServerContext) -> AlertNotifier:
+    """Raises ConfigError: the secret that signs alerts is not set, or is none."""
     fleet = context.settings.fleet
     url = fleet.alert_webhook_url
+    secret = context.read_secret("fleet.alert_webhook_secret_env", fleet.alert_webhook_secret_env)
+    key = None if secret is None else signing_key(secret)
+    session = None if url is None else context.session.open()
 
     async def post(alert: Mapping[str, object]) -> None:
         assert url is not None
-        limit = aiohttp.ClientTimeout(total=10)
-        async with context.session.post(url, json=alert, timeout=limit, allow_redirects=False) as answer:
+        assert session is not None
+        body = orjson.dumps(alert)
+        headers = {"content-type": "application/json"}
+        if key is not None:
+            headers |= sign(key, str(alert["id"]), int(context.clock.now().timestamp()), body)
+        async with (
+            asyncio.timeout(ALERT_SECONDS),
+            session.post(url, data=body, headers=headers, allow_redirects=False) as answer,
+        ):
             answer.raise_for_status()
 
     return AlertNotifier(
@@ -373,11 +377,11 @@ def _mcp_door(
     stdio: "StdioServers | None",
 ) -> McpDoor:  # fmt: skip
     configured = context.mcp_servers
-    over_http: dict[str, ASGIApp] = {
-        name: McpHttp(name, entry, context.environment, context.session)
-        for name, entry in configured.items()
-        if entry.url
-    }
+    over_http: dict[str, ASGIApp] = {}
+    for name, entry in configured.items():
+        if entry.url:
+            http: Any = importlib.import_module("circadia.gateway.mcp.http")
+            over_http[name] = http.McpHttp(name, entry, context.environment, context.session.open())
     children: dict[str, ASGIApp] = {} if stdio is None else dict(stdio.servers)
     seal = Seal(
         [hashlib.sha256(b"circadia mcp sessions\n" + token.encode()).digest() for token in context.admin_tokens]

@@ -155,7 +155,7 @@ def _find_unknown_names(settings: Settings, raw: Mapping[str, Any]) -> Iterator[
     launchers = {"resident", *map(str, _keys(raw.get("launchers")))}
     for name in _keys(raw.get("agents")):
         if name in RESERVED:
-            yield f"agents.{name}: messages and events call people `operator` and the server `circadia`; rename it"
+            yield f"agents.{name}: messages and events call people and the server so; rename it"
         launcher = _value_at(raw, ("agents", str(name), "coordination", "launcher"))
         if isinstance(launcher, str) and launcher not in launchers:
             hint = _suggest_name(launcher, launchers)

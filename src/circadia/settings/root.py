@@ -102,6 +102,7 @@ class Settings(Section):
         """Return the variables that no agent may get (WAKE-52)."""
         named = {upstream.key_env for upstream in self.upstreams.values()} | {
             self.server.metrics_token_env, self.signals_env, self.redis_bridge.url_env,
+            self.fleet.alert_webhook_secret_env,
         }  # fmt: skip
         for embedder in (self.memory.embedder, self.memory.previous_embedder):
             if isinstance(embedder, EndpointEmbedderSettings):

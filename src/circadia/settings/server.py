@@ -174,6 +174,9 @@ class FleetSettings(Section):
     alert_webhook_url: str | None = Field(
         None, description="URL that receives alert events, besides the log; one of several servers posts each event."
     )
+    alert_webhook_secret_env: VariableName | None = Field(
+        None, description="Environment variable with a secret that signs alerts: `whsec_` and base64 of 24 to 64 bytes."
+    )
 
 
 def _require_agent_field(template: str) -> str:

@@ -7,7 +7,7 @@ from circadia.wake.coordination import Coordinations
 from circadia.wake.hooks.deliveries import HookReceiver
 from circadia.wake.hooks.service import HookService
 from circadia.wake.inbox import Inbox
-from circadia.wake.launchers.webhook import PulseReports
+from circadia.wake.launchers.base import PulseReports
 from circadia.wake.named_events import NamedEvents
 from circadia.wake.own_routines import OwnRoutines
 from circadia.wake.own_sleep import OwnSleep

@@ -42,6 +42,15 @@ def signing_key(secret: str) -> bytes:
     return key
 
 
+def sign(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a request by Standard Webhooks; `timestamp` is in seconds since 1970."""
+    return {
+        ID_HEADER: message_id,
+        TIMESTAMP_HEADER: str(timestamp),
+        SIGNATURE_HEADER: signature(key, message_id, timestamp, body),
+    }
+
+
 def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
     """Return the value of `webhook-signature`; `timestamp` is in seconds since 1970."""
     return "v1," + _encode_base64(hmac.digest(key, _standard_content(message_id, str(timestamp), body), "sha256"))

@@ -13,8 +13,9 @@ import pytest
 from circadia.clock import SystemClock
 from circadia.settings.launchers import SubprocessLauncherSettings, WebhookLauncherSettings
 from circadia.testing.upstream import MockUpstream
+from circadia.wake.launchers.base import PulseReports
 from circadia.wake.launchers.subprocess import SubprocessLauncher
-from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
+from circadia.wake.launchers.webhook import WebhookLauncher
 from tests.fixtures.ports import reserved_port
 from tests.wake.launchers.benches import PATH, TOKEN, WAIT_SECONDS, a_launch, until
 from tests.wake.launchers.webhook_bench import LOOPBACK, SECRET

@@ -13,8 +13,8 @@ from circadia.clock import Clock, SystemClock
 from circadia.errors import Unauthenticated
 from circadia.ids import PulseId
 from circadia.settings.launchers import WebhookLauncherSettings
-from circadia.wake.launchers.base import Launch, Launcher, LaunchResult
-from circadia.wake.launchers.webhook import PulseReports, WebhookLauncher
+from circadia.wake.launchers.base import Launch, Launcher, LaunchResult, PulseReports
+from circadia.wake.launchers.webhook import WebhookLauncher
 from tests.wake.launchers.benches import WAIT_SECONDS, AgentInput, TaskBench
 
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRoZSB0ZXN0cywgbm90aGluZyBlbHNl"

@@ -62,7 +62,7 @@ async def check_embedder(
     # Imported here because the libraries take a while to load.
     wiring = importlib.import_module("circadia.server.memory_wiring")
     try:
-        embedder = wiring.build_embedder(what, chosen, secret, session)
+        embedder = wiring.build_embedder(what, chosen, secret, lambda: session)
         if isinstance(chosen, FastembedEmbedderSettings):
             return [ok(what, f"fastembed is installed; the first text loads {chosen.model}")]
         async with asyncio.timeout(ANSWER_SECONDS):

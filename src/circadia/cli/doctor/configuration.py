@@ -48,6 +48,7 @@ def find_variables(settings: Settings) -> dict[str, str | None]:
         names |= {
             f"hooks.{name}.secret_env": hook.secret_env, f"hooks.{name}.previous_secret_env": hook.previous_secret_env,
         }  # fmt: skip
+    names["fleet.alert_webhook_secret_env"] = settings.fleet.alert_webhook_secret_env
     return {**names, "server.metrics_token_env": settings.server.metrics_token_env}
 
 

@@ -19,7 +19,19 @@ _LONGEST_ERROR: Final = 65_536
 """Maximum number of bytes read of an error's body; the rest is cut off."""
 
 
-def tell_when_written() -> aiohttp.TraceConfig:
+def open_session() -> aiohttp.ClientSession:
+    """Return a session that forwards bytes unchanged, without a connection limit."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
+        auto_decompress=False,
+        skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=2**18,
+        trace_configs=[_tell_when_written()],
+    )
+
+
+def _tell_when_written() -> aiohttp.TraceConfig:
     """Return what calls a request's `trace_request_ctx` in the step in which its body is written."""
     config = aiohttp.TraceConfig()
     config.on_request_chunk_sent.append(_tell)

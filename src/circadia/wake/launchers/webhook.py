@@ -13,7 +13,16 @@ from circadia.clock import Clock
 from circadia.ids import PulseId
 from circadia.output_tail import redact_tail
 from circadia.settings.launchers import WebhookLauncherSettings
-from circadia.wake.launchers.base import EPOCH, PULSE, Launch, LaunchFailed, LaunchResult, prompt_bytes, run_shielded
+from circadia.wake.launchers.base import (
+    EPOCH,
+    PULSE,
+    Launch,
+    LaunchFailed,
+    LaunchResult,
+    PulseReports,
+    prompt_bytes,
+    run_shielded,
+)
 from circadia.wake.launchers.http_post import (
     ANSWER_BYTES,
     HttpPoster,
@@ -22,7 +31,7 @@ from circadia.wake.launchers.http_post import (
     PostRejected,
     PostResponse,
 )
-from circadia.wake.webhook_signatures import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature, signing_key
+from circadia.wake.webhook_signatures import sign, signing_key
 
 _logger = logging.getLogger(__name__)
 
@@ -34,31 +43,6 @@ QUIET_SECONDS: Final = 0.5
 Chosen: a refusal needs a round trip, less than 1 s on more than 97.5 % of connections (RFC 6298, appendix A), and the
 agent's first call waits this long.
 """
-
-
-class PulseReports:
-    """Delivers a report to its run, if that waits in this process.
-
-    The pulse's row has ended by then, so a run in another process finds out at its next heartbeat.
-    """
-
-    def __init__(self) -> None:
-        self._awaited: dict[tuple[PulseId, int], asyncio.Future[LaunchResult]] = {}
-
-    async def wait_for_report(self, pulse_id: PulseId, *, epoch: int) -> LaunchResult:
-        """Return the report on this epoch's run; called before the run is requested."""
-        future: asyncio.Future[LaunchResult] = asyncio.get_running_loop().create_future()
-        self._awaited[pulse_id, epoch] = future
-        try:
-            return await future
-        finally:
-            self._awaited.pop((pulse_id, epoch), None)
-
-    def deliver_report(self, pulse_id: PulseId, epoch: int, ended: LaunchResult) -> None:
-        """Deliver a report that is already stored."""
-        future = self._awaited.get((pulse_id, epoch))
-        if future is not None and not future.done():
-            future.set_result(ended)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,12 +187,7 @@ class WebhookLauncher:
 
     def _headers(self, message: _Message) -> dict[str, str]:
         timestamp = int(self._clock.now().timestamp())
-        return {
-            "content-type": "application/json",
-            ID_HEADER: message.id,
-            TIMESTAMP_HEADER: str(timestamp),
-            SIGNATURE_HEADER: signature(self._key, message.id, timestamp, message.body),
-        }
+        return {"content-type": "application/json", **sign(self._key, message.id, timestamp, message.body)}
 
 
 def _start_message(launch: Launch, *, resumes: bool) -> _Message:
