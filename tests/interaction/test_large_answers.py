@@ -2,11 +2,12 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fixtures.database_file import write_beside
-from tests.interaction.live import ADMIN, Live, live
+from tests.interaction.live import ADMIN, CHAT, Live, live
 from tests.interaction.test_unknown_names import loop_seconds
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")
@@ -64,3 +65,34 @@ async def test_the_largest_schedule_keeps_the_event_loop_busy_for_less_than_50_m
 
         await read()
         assert await loop_seconds(read()) < 0.05
+
+
+LONG = "word " * 1_700_000
+"""More than the gateway keeps of an answer that it reads."""
+LONG_ANSWERS: dict[str, tuple[str, str, Any, Any]] = {
+    "openai": (
+        "/v1/chat/completions", "openai", CHAT,
+        {"object": "chat.completion", "choices": [{"index": 0, "message": {"role": "assistant", "content": LONG}}]},
+    ),
+    "anthropic": (
+        "/v1/messages", "anthropic", {**CHAT, "max_tokens": 9},
+        {"type": "message", "role": "assistant", "content": [{"type": "text", "text": LONG}]},
+    ),
+    "gemini": (
+        "/v1beta/models/gemini-2.5-flash:generateContent", "openai", {"contents": [{"parts": [{"text": "hello"}]}]},
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": LONG}]}, "finishReason": "STOP"}]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.spec("GATE-61", "GATE-64")
+@pytest.mark.parametrize("api", LONG_ANSWERS)
+async def test_an_answer_that_is_too_long_to_be_read_passes_and_did_not_fail(tmp_path: Path, api: str) -> None:
+    path, upstream, asked, said = LONG_ANSWERS[api]
+    async with live(tmp_path, upstream={"api": "gemini"} if api == "gemini" else {}) as at:
+        token = await at.agent()
+        at.upstream.next(body=said, status=200, headers={"content-type": "application/json"})
+        async with at.call(token, path, asked, upstream=upstream) as response:
+            assert (response.status, len(await response.read()) > len(LONG)) == (200, True)
+        (line,) = await at.usage()
+        assert (line["calls"], line["failed"], line["unknown"]) == (1, 0, 1)

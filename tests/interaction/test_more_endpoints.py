@@ -90,6 +90,26 @@ async def test_a_call_of_gemini_is_held_and_a_stream_kept_alive_by_empty_lines(t
         assert "<circadia-notice>" in parts[1]["text"]
 
 
+@pytest.mark.spec("GATE-50")
+@pytest.mark.parametrize("own", [True, False])
+async def test_an_error_in_a_stream_of_gemini_is_what_googles_sdks_take_for_one(tmp_path: Path, own: bool) -> None:
+    """js-genai raises for a chunk that is JSON with `error`, and python-genai for a line that begins with it."""
+    refused = {"error": {"code": 429, "message": "Quota exceeded", "status": "RESOURCE_EXHAUSTED"}}
+    async with live(tmp_path, upstream={**GOOGLE, "retries": 0}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        at.upstream.next(status=429, body=json.dumps(refused), headers=JSON) if own else at.upstream.next(reset=True)
+        asking = asyncio.create_task(ask(at, token, "streamGenerateContent?alt=sse"))
+        while (await at.held(1))[0]["phase"] != "opened":
+            await asyncio.sleep(0.01)
+        await at.sleeping(False)
+        status, text = await asking
+        error = json.loads(text)["error"]
+        assert (status, text.lstrip("\n")[:9], text[-1]) == (200, '{"error":', "}")
+        assert (error["code"], error["status"]) == ((429, "RESOURCE_EXHAUSTED") if own else (502, "UNAVAILABLE"))
+        assert error["message"] == "Quota exceeded" or not own
+
+
 @pytest.mark.spec("GATE-60", "GATE-63", "GATE-66")
 async def test_what_goes_wrong_is_told_in_googles_shape(tmp_path: Path) -> None:
     async with live(tmp_path, upstream={**GOOGLE, "retries": 0}) as at:

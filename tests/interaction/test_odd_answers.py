@@ -44,13 +44,15 @@ async def test_a_key_that_a_provider_repeats_reaches_nobody_in_header_body_or_ev
 
 
 @pytest.mark.spec("GATE-61")
-async def test_cookies_and_cross_origin_rights_of_a_provider_stay_here(tmp_path: Path) -> None:
+async def test_cookies_cross_origin_rights_and_what_describes_the_site_of_a_provider_stay_here(tmp_path: Path) -> None:
     more = b"set-cookie: a=b\r\naccess-control-allow-origin: *\r\naccess-control-allow-credentials: true\r\n"
+    more += b'server: cloudflare\r\nvia: 1.1 edge\r\nalt-svc: h3=":443"\r\nstrict-transport-security: max-age=9\r\n'
     said = answering(OK + more + b"content-length: 2\r\n\r\n{}")
     async with peer(said) as far, live(tmp_path, upstream={"base_url": f"http://127.0.0.1:{far.port}"}) as at:
         async with at.call(await at.agent()) as response:
             names = {name.lower() for name in response.headers}
         assert not {"set-cookie", "access-control-allow-origin", "access-control-allow-credentials"} & names
+        assert not {"server", "via", "alt-svc", "strict-transport-security"} & names
         assert response.headers["x-content-type-options"] == "nosniff"
     async with live(tmp_path / "second") as at, at.http.get(f"{at.url}/healthz") as response:
         assert response.headers["x-content-type-options"] == "nosniff"

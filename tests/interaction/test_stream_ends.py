@@ -1,6 +1,7 @@
 """The end of a stream, which may come before its beginning has been passed on."""
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -34,3 +35,22 @@ async def test_a_stream_that_ends_while_its_id_is_written_down_comes_whole(tmp_p
     assert names[:1] == ["event: response.created"]
     assert names.count("event: response.output_text.delta") == 100
     assert names[-1:] == ["event: response.completed"]
+
+
+@pytest.mark.spec("GATE-64")
+async def test_a_message_whose_server_sends_no_event_of_its_end_is_counted_as_done(tmp_path: Path) -> None:
+    events = (
+        {"type": "message_start", "message": {"type": "message", "model": "m", "usage": {"input_tokens": 7}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Yes."}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+    )
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        for count, failed in ((3, 0), (2, 1)):
+            sent = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events[:count])
+            at.upstream.next(body=sent, status=200, headers={"content-type": "text/event-stream"})
+            body = {"model": "m", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+            async with at.call(token, "/v1/messages", body, upstream="anthropic") as response:
+                assert await response.read() == sent
+            (line,) = await at.usage()
+            assert (line["failed"], line["input_tokens"], line["output_tokens"]) == (failed, 7, 5)

@@ -21,8 +21,11 @@ _NOT_UPSTREAM: Final = HOP_BY_HOP | CREDENTIALS | {
     b"x-circadia-memory",
 }  # fmt: skip
 """Request headers that stay here: the agent's token, what the client library sets itself, and Circadia's own."""
-_NOT_BACK: Final = HOP_BY_HOP | {b"content-length", b"set-cookie", b"set-cookie2"}
-"""Response headers that stay here. CORS headers do too: they describe the provider's own site."""
+_NOT_BACK: Final = HOP_BY_HOP | {
+    b"content-length", b"set-cookie", b"set-cookie2",
+    b"server", b"via", b"alt-svc", b"strict-transport-security", b"nel", b"report-to",
+}  # fmt: skip
+"""Response headers that stay here. Those of CORS do too: like the last line, they describe the provider's own site."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 

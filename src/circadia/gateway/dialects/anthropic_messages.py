@@ -295,6 +295,7 @@ class StreamedMessage(StreamedMeter):
                 self._count(frame.get("usage"))
                 self._add_container_id(delta.get("container"))
                 self.stop_reason = fields.as_text(delta.get("stop_reason")) or self.stop_reason
+                self.complete |= self.stop_reason is not None  # some compatible servers send no `message_stop`
             case "message_stop":
                 self.complete = True
             case "error":

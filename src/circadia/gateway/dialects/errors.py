@@ -90,6 +90,10 @@ class GeminiErrorShape(ErrorShape):
         kind = _GRPC_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
         return {"code": status, "message": message, "status": kind}
 
+    def wrap(self, detail: dict[str, object]) -> bytes:
+        """Return JSON that is no event: Google's SDK for JavaScript takes an event, or what ends like one, for none."""
+        return orjson.dumps({"error": detail})
+
 
 class AnthropicErrorShape(ErrorShape):
     """Anthropic's, which has no field for a code."""

@@ -125,6 +125,8 @@ class _Content(Meter):
 
 class _BufferedContent(BufferedMeter, _Content):
     def end(self) -> bytes:
+        if not self._kept:
+            return super().end()
         for answer in _answers(b"".join(self._kept)):
             self.take(answer)
         self.hash_answer()
