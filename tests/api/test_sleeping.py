@@ -88,6 +88,14 @@ async def test_what_is_no_json_is_the_callers_mistake(service: Service, data: by
     assert (answer.status, answer.code) == (422, "invalid_request")
 
 
+@pytest.mark.spec("GATE-34")
+async def test_a_custom_tool_may_repeat_the_names_of_the_path_and_nothing_else(service: Service) -> None:
+    await service.agent("ann")
+    asked = {"session": "default", "agent": "ann", "sleeping": True}
+    assert (await service.ok("POST", STATE, asked))["sleeping"] is True
+    assert (await service.call("POST", STATE, {**asked, "sleepin": True})).status == 422
+
+
 async def test_the_body_is_json_whatever_the_caller_calls_it(service: Service) -> None:
     await service.agent("ann")
     for kind in ("application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-8"):

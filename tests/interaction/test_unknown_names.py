@@ -75,7 +75,7 @@ async def test_an_agent_opens_as_many_threads_at_once_as_the_setting_says(tmp_pa
         first = (await open_thread())[1]["id"]
         assert (await open_thread())[0] == 201
         status, problem = await open_thread()
-        assert (status, problem["detail"]) == (409, "'ann' has opened 2 threads that are still open; close some")
+        assert (status, problem["detail"]) == (429, "'ann' has opened 2 threads that are still open; close some")
         await at.rest("POST", f"/sessions/default/threads/{first}/close", {}, token=token)
         assert (await open_thread())[0] == 201
 

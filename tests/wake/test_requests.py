@@ -102,6 +102,17 @@ async def test_requests_join_a_pulse_that_has_not_begun_and_are_not_charged(team
     assert "two" in prompt
 
 
+@pytest.mark.spec("WAKE-10", "WAKE-17")
+async def test_who_may_ask_for_no_wake_does_not_join_a_pulse_either(team: Fleet) -> None:
+    ann = await team.agent("ann", rails(max_wakes_per_session=0))
+    bob = await team.agent("bob", LAUNCHED, {"pulse_timeout_seconds": 60})
+    first = await team.ask(None, bob, "one")
+    joins = await team.ask(ann, bob, "two")
+    assert (joins.decision, joins.rule, joins.pulse_id) == (Decision.REFUSED, "max_wakes_per_session", None)
+    assert (await team.ask(None, bob, "three")).pulse_id == first.pulse_id
+    assert await team.inbox(bob) == ["one", "two", "three"]
+
+
 @pytest.mark.spec("WAKE-17", "WAKE-20", "WAKE-21")
 async def test_requests_during_a_pulse_become_one_pulse_right_after_its_end(team: Fleet) -> None:
     ann, bob = await team.agent("ann", FREE), await team.agent("bob", LAUNCHED, FREE)

@@ -7,7 +7,7 @@ from typing import Protocol
 from circadia.agents.chains import fetch_place
 from circadia.agents.directory import find_agent_by_reference, hold_agents, lock_open_session
 from circadia.clock import Clock
-from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from circadia.errors import Conflict, Forbidden, InvalidRequest, LimitReached, NotFound
 from circadia.ids import AgentId, IdSource, MessageId, ThreadId
 from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.event import EventType, ParticipantChange, ThreadChange, ThreadMessage
@@ -72,7 +72,7 @@ class ThreadService:
         """Open a thread; its creator and the named agents join it, which counts as an add for each (GATE-10).
 
         Raises:
-            InvalidRequest: no name. NotFound: no such agent. Conflict: the creator has too many open threads.
+            InvalidRequest: no name. NotFound: no such agent. LimitReached: the creator has too many open threads.
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
@@ -82,7 +82,7 @@ class ThreadService:
         agents = [await find_agent_by_reference(tx, principal, session, participant) for participant in participants]
         if principal.agent is not None:
             if await tx.threads.count_open_by(session.id, principal.name) >= self._max_open_threads:
-                raise Conflict(
+                raise LimitReached(
                     f"{principal.name!r} has opened {self._max_open_threads} threads that are still open; close some"
                 )
             agents.append(await tx.agents.get(principal.agent.id) or principal.agent)

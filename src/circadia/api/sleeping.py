@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
 from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import find_agent, find_session, hold_agents
@@ -53,6 +53,14 @@ class SetOwnSleeping(SetSleeping):
     filter: dict[str, Any] = Field({}, description="What the data of these events must contain.")
     reason: str = Field("", max_length=2_000, description="What the alarm is for; the agent gets it with the alarm.")
     cancel_if_woken: StrictBool = Field(False, description="A wake before its time deletes the alarm.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _path_names_the_agent(cls, value: Any) -> Any:
+        """Ignore what the path says: custom tools post all of their arguments."""
+        if not isinstance(value, dict):
+            return value
+        return {key: each for key, each in cast("dict[str, Any]", value).items() if key not in ("session", "agent")}
 
     def read_wish(self) -> SleepWish | None:
         """Return what it says besides the state, if anything. Raises InvalidRequest."""

@@ -50,6 +50,8 @@ _QUEUED: Final = "other wakes wait for a pulse slot of the fleet; this one waits
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority per interval, so that none starves (WAKE-25)."""
 _ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
+_MAY_NOT_JOIN: Final = ("enabled", "max_wakes_per_session", "max_chain_depth")
+"""Rules that refuse a request although the target's pulse has not begun: who may not ask adds nothing to its prompt."""
 _KINDS: Final = {
     WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
     WakeSource.PERSON: PulseKind.MANUAL,
@@ -209,7 +211,7 @@ class WakeRequests:
         return delivery is not None and delivery.state in (DeliveryState.HANDLED, DeliveryState.DEAD)
 
     def _apply_verdict(self, wake: Wake, verdict: WakeDecision, tally: GuardrailCounts, target: Agent) -> Wake:
-        joins = tally.joinable is not None and target.enabled and verdict.rule not in ("enabled", "max_chain_depth")
+        joins = tally.joinable is not None and target.enabled and verdict.rule not in _MAY_NOT_JOIN
         if joins and tally.joinable is not None:
             joined = self._move(wake, Decision.COALESCED, detail="joined a pulse that had not begun")
             return replace(joined, pulse_id=tally.joinable, trace=verdict.trace)

@@ -58,9 +58,13 @@ class AddressGuard:
 
 _NOWHERE: Final = tuple(
     ip_network(network)
-    for network in ("fec0::/10", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
-)
-"""Site-local addresses (RFC 3879), and those for documentation (RFC 5737, 3849, 9637)."""
+    for network in (
+        "fec0::/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24", "203.0.113.0/24",
+        "2001:db8::/32", "3fff::/20",
+    )
+)  # fmt: skip
+"""Site-local addresses (RFC 3879), protocol assignments (RFC 6890), relays of 6to4 (RFC 7526), and those for
+documentation (RFC 5737, 3849, 9637)."""
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
