@@ -1,8 +1,10 @@
 """On each database an export, taken into another bank, is the same bank."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sql.blocks import Blocks
 from circadia.testing.clock import ManualClock
 from tests.contract.test_store_answers import answer, frame
 from tests.wake.fleet import CountedIds
@@ -169,6 +172,34 @@ async def test_ready_answers_are_no_part_of_an_export(store: Store) -> None:
 
 
 @pytest.mark.spec("MEM-16", "MEM-17")
+async def test_versions_of_a_block_are_read_once_for_all_lines_of_a_call(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, history = list[int](), Blocks.history
+
+    async def count(self: Blocks, *args: Any, **more: Any) -> Sequence[Block]:
+        versions = await history(self, *args, **more)
+        read.append(len(versions))
+        return versions
+
+    monkeypatch.setattr(Blocks, "history", count)
+    memory = Memory(ManualClock(NOON))
+    head: dict[str, Any] = {"type": "bank", "version": 1, "name": "home", "policy": {}}
+    lines: list[dict[str, Any]] = [
+        {
+            "type": "block", "label": label, "version": number, "parent": number - 1 or None, "value": f"v{number}",
+            "limit": 2_000, "at": NOON.isoformat(), "by": "ann",
+        }
+        for number in range(1, 101)
+        for label in ("a", "b")
+    ]  # fmt: skip
+    body = b"\n".join(json.dumps(line).encode() for line in (head, *lines))
+    await memory.take(store, "home", body)
+    counts = await memory.take(store, "home", body)
+    assert (counts.versions, counts.known) == (0, 200)
+    assert read == [0, 0, 100, 100]
+
+
 async def test_a_bad_line_leaves_nothing_of_its_call(store: Store) -> None:
     memory = Memory(ManualClock())
     await fill(store, memory)

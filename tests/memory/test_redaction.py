@@ -103,6 +103,14 @@ WRITTEN = {
     "cvc: 737, your verification code is 482913": "cvc: [redacted: code], your verification code is [redacted: code]",
     "social security number 078-05-1120": "social security number [redacted: code]",
     "2223 0031 2200 3222": "[redacted: card number]",
+    "The password of the router is tulip!": "The password of the router is [redacted: secret]",
+    "the PIN for my bank card is 4711": "the PIN for my bank card is [redacted: secret]",
+    "das Passwort f\u00fcr den Router ist Tulpe!7": "das Passwort f\u00fcr den Router ist [redacted: secret]",
+    "le mot de passe du routeur est tulipe!7": "le mot de passe du routeur est [redacted: secret]",
+    "login admin / tulip77x": "login admin / [redacted: password]",
+    "credentials: ann@example.com / tulip!77": "credentials: ann@example.com / [redacted: password]",
+    "pay to DE89 3704 0044 0532 0130 00 today": "pay to [redacted: account number] today",
+    "gb82west12345698765432, NO93-8601-1117-947": "[redacted: account number], [redacted: account number]",
     "4111\u00a01111\u00a01111\u00a01111, 4111.1111.1111.1111": "[redacted: card number], [redacted: card number]",
 }
 PLAIN = (
@@ -130,6 +138,9 @@ PLAIN = (
     "use --token to sign in and --password $PASSWORD or --secret <name2>",
     "session_id=agent.session_id_of_the_caller, set NAME value, the error code is 500123",
     "mysql -u root -p shop, mysql -P 3306, redis-cli -h cache1",
+    "the password of the router is on the label, and that for the shop is long",
+    "login page / tests/test8.py, login flow / v2.0.1, the login form / a button",
+    "DE88 3704 0044 0532 0130 00, GB82 WEST 1234 5698, AB12 CDEF, rows ab12 to cd34",
     "it costs $5$ or $6, name: Bob, value: 7 points",
 )
 
@@ -169,6 +180,7 @@ def test_what_is_no_secret_stays(text: str) -> None:
         "my key ", "our a b key a1", "name: a_token, value: ", "seed phrase abc abc ",
         "Private-Lines: 1\na", "mysql -p", "redis-cli ", "mysql -u a ", "--secret a", "passphrase (a", "$6$a",
         "https://aaaaaaaaaaaaaaaaaaaaaa", "ENV A_KEY ", "cvv ", "MAAAAAAAAAAAAAAAAAAAAAAA.aaaaaa.", "5K",
+        "password of a ", "mot de passe de ", "login a / ", "login a ", "DE89 3704 ", "ab12",
     ],
 )  # fmt: skip
 def test_a_long_text_that_nearly_matches_takes_no_long_time(piece: str) -> None:

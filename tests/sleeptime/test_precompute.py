@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,12 +13,14 @@ from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.blocks import BlockAuthor, BlockUpdate
 from circadia.records.answer import AnswerMode, LookupOutcome
 from circadia.records.bank import Trust
+from circadia.records.coordination import Setting, SettingSource
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.answers.prediction import QuestionVerdicts
+from circadia.sleeptime.answers.prediction import QuestionVerdict, QuestionVerdicts
 from circadia.sleeptime.budget.model_calls import Limit, Scope, Unit
 from circadia.sleeptime.operations.registry import choose_operations
 from circadia.sleeptime.proposals.prompts import prompt_version
+from circadia.testing.clock import START
 from circadia.testing.rule_based_model import build_question_verdicts
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, predictions, sent, tier_mind
 
@@ -49,6 +52,30 @@ async def test_what_is_expected_is_answered_by_the_agents_own_call_and_found(bot
     assert (await both.day()).made == 2
     async with both.store.begin_read() as tx:
         assert {(each.key, each.calls) for each in await tx.calls.sum_by_group("tier")} == {("sleep", 4)}
+
+
+@pytest.mark.spec("ANS-05")
+@pytest.mark.parametrize("one_day", [True, False, None])
+async def test_an_answer_that_is_right_on_one_day_only_ends_with_its_agents_day(
+    one: Hall, one_day: bool | None
+) -> None:
+    """One without a verdict does so, too."""
+    guide = await one.agent("guide")
+    zone = Setting(value="Asia/Karachi", source=SettingSource.PATCH, at=START)
+    async with one.store.begin_write() as tx:
+        await tx.agents.save(replace(guide, settings={"zone": zone}))
+    await one.said("I moved last year.", conversation="s1")
+    await one.seen()
+
+    def verdicts(_: str) -> QuestionVerdicts:
+        given = [] if one_day is None else [QuestionVerdict(number=1, answered=True, stands_alone=True, same=[])]
+        return QuestionVerdicts(questions=[each.model_copy(update={"one_day": one_day}) for each in given])
+
+    await one.run(tier_mind(expecting("What does Ann do tomorrow?"), verdicts=verdicts))
+    (answer,) = await one.ready()
+    made = START.replace(minute=1)
+    assert answer.made_at == made
+    assert answer.expires_at == (made + timedelta(days=1) if one_day is False else START.replace(hour=19))
 
 
 async def test_it_stands_last_asks_a_model_and_can_be_switched_off() -> None:
@@ -380,4 +407,4 @@ async def test_what_is_over_void_or_too_much_is_dropped_and_counted_as_waste_if_
 
 
 def test_the_rules_of_both_questions_are_files_with_a_version() -> None:
-    assert [prompt_version(name) for name in ("predict", "compare", "expected_questions")] == [3, 3, 2]
+    assert [prompt_version(name) for name in ("predict", "compare", "expected_questions")] == [3, 3, 3]

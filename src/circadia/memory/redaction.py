@@ -74,6 +74,11 @@ _SAID_ABROAD: Final = (
     rf"|\u05d4\u05d9\u05d0|\u03b5\u03af\u03bd\u03b1\u03b9|\u0939\u0948|{_ARE})\s{{1,3}}"
     r"|\s?(?:\u2014|\u044d\u0442\u043e|\u662f|\u306f|\ub294)\s?"
 )
+_OF: Final = (
+    r"(?:\s(?:of|for|to|on|von|vom|f\u00fcr|zum|zur|des|der|de|del|della|di|du|do|da|pour|para|per|van|voor|til|till|f\u00f6r"
+    r"|af|av|od|pro|dla|\u043e\u0442|\u0434\u043b\u044f|\u043a)(?:\s[\w.'\u2019-]{1,30}){1,4}?)?"
+)
+"""What a password is for, between its name and the verb."""
 _MARKS: Final = r"[\"'`*\\]{0,4}"
 """What surrounds names and values: quotes, also nested, and marks of bold text or code."""
 _VALUE: Final = r"""(?!\[redacted)(?:"[^"\n]{3,}"|'[^'\n]{3,}'|[^\s"',;(){}\[\]]{4,})"""
@@ -83,6 +88,12 @@ def _redact_card(match: re.Match[str]) -> str:
     digits = [int(digit) for digit in match[0] if digit.isdigit()]
     doubled = [digit if at % 2 == 0 else sum(divmod(2 * digit, 10)) for at, digit in enumerate(reversed(digits))]
     return "[redacted: card number]" if sum(doubled) % 10 == 0 else match[0]  # Luhn: ISO/IEC 7812-1, annex B
+
+
+def _redact_account(match: re.Match[str]) -> str:
+    text = "".join(filter(str.isalnum, match[0]))
+    number = int("".join(str(int(each, 36)) for each in text[4:] + text[:4]))
+    return "[redacted: account number]" if number % 97 == 1 else match[0]  # IBAN: ISO 13616-1, checked by ISO 7064
 
 
 def _assignment_pattern(names: str) -> re.Pattern[str]:
@@ -168,13 +179,22 @@ _PATTERNS: Final[
     ),
     (
         ("pass", "pw", "pin"),
-        _statement_pattern(r"\b(?:password|passphrase|passcode|passwd|pin|pwd?)", _SAID),
+        _statement_pattern(rf"\b(?:password|passphrase|passcode|passwd|pin|pwd?){_OF}", _SAID),
         r"\1[redacted: secret]",
     ),
     (
         ("login",),
         re.compile(
             r"(\blogin\s{1,3}\S{1,100}\s{1,3}password\s{1,3})(?=\S{0,60}[\d!#$%&*?@^_])(?!\[redacted)\S{3,}", re.I
+        ),
+        r"\1[redacted: password]",
+    ),
+    (
+        ("login", "credentials", "username"),
+        re.compile(
+            r"(\b(?:login|credentials|username):?\s{1,3}\S{1,100}\s/\s{1,3})(?=\S{0,60}[\d!#$%&*?@^_])"
+            r"(?!\[redacted|v?\d+\.)[^\s/]{6,}",
+            re.I,
         ),
         r"\1[redacted: password]",
     ),
@@ -264,7 +284,7 @@ _PATTERNS: Final[
         ),
         r"\1[redacted: code]",
     ),
-    (_ABROAD.split("|"), _statement_pattern(_ABROAD, _SAID_ABROAD), r"\1[redacted: secret]"),
+    (_ABROAD.split("|"), _statement_pattern(rf"(?:{_ABROAD}){_OF}", _SAID_ABROAD), r"\1[redacted: secret]"),
     (("pin",), re.compile(r"(\bpin(?:[ -]?code)?\s{0,3}[:=]\s{0,3})\d{4,8}\b", re.I), r"\1[redacted: secret]"),
     (
         ("curl",),
@@ -272,6 +292,11 @@ _PATTERNS: Final[
             r"(\bcurl\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:)(?!\[redacted)[^\s\"']{1,200}", re.I
         ),
         r"\1[redacted: password]",
+    ),
+    (
+        re.compile(r"[A-Za-z]{2}\d\d"),
+        re.compile(r"\b[A-Z]{2}\d\d(?:[ \u00a0-]?[A-Z0-9]{4}){2,7}(?:[ \u00a0-]?[A-Z0-9]{1,3})?\b", re.I | re.A),
+        _redact_account,
     ),
     (
         ("",),

@@ -117,6 +117,17 @@ async def test_a_dry_run_shows_the_diff_and_leaves_the_sessions_for_the_next_dre
     assert (await stand.dream()).state is DreamOutcome.PROPOSED
 
 
+@pytest.mark.spec("DREAM-10")
+async def test_a_session_that_was_written_anew_and_is_shorter_is_read_from_its_start(stand: DreamStand) -> None:
+    stand.session("s1", *SAID, "Nothing else.", "Nothing at all.")
+    assert (await stand.dream()).turns == len(SAID) + 2
+    await stand.accept()
+    stand.session("s1", "The deploy window of Heron is on Tuesdays.", uuid="another")
+    report = await stand.dream()
+    assert (report.sessions, report.turns) == (1, 1)
+    assert (await stand.dream()).sessions == 0
+
+
 @pytest.mark.spec("DREAM-11")
 async def test_a_dream_that_would_move_more_than_a_twentieth_of_the_entries_asks(stand: DreamStand) -> None:
     save_state(stand.root, load_state(stand.root), is_accepted=True)

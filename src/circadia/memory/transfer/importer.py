@@ -83,6 +83,7 @@ class BankImporter:
         bank = await self._get_or_create_bank(tx, name, lines, by)
         import_counts = ImportCounts(bank=bank.name)
         ids = await _IdMapping.load(tx, bank.id, lines)
+        histories: dict[str, dict[int, Block]] = {}
         for number, line in lines:
             try:
                 match line:
@@ -91,7 +92,7 @@ class BankImporter:
                     case NoteLine():
                         await self._add_note(tx, bank, line, ids, import_counts)
                     case BlockLine():
-                        await self._add_block(tx, bank, line, ids, import_counts)
+                        await self._add_block(tx, bank, line, ids, import_counts, histories)
                     case BankLine() | EndLine():
                         pass
             except CircadiaError as error:
@@ -182,7 +183,11 @@ class BankImporter:
         ids.add(note_id)
         counts.notes += 1
 
-    async def _add_block(self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", counts: ImportCounts) -> None:
+    async def _add_block(
+        self, tx: Tx, bank: Bank, line: BlockLine, ids: "_IdMapping", counts: ImportCounts,
+        histories: dict[str, dict[int, Block]],
+    ) -> None:  # fmt: skip
+        """Add a version; `histories` has those of the labels that were read or written in this call, by number."""
         spans = tuple(
             BlockSpan(
                 start=span.start, end=span.end, episodes=tuple(EpisodeId(ids.local_id(one)) for one in span.episodes)
@@ -194,30 +199,30 @@ class BankImporter:
         require_valid_version(line.label, value, line.limit)
         if not all(0 <= span.start < span.end <= len(value) for span in spans):
             raise InvalidRequest(f"the spans of block {line.label!r} must lie in its text")
-        history = await tx.blocks.history(bank.id, line.label)
+        if line.label not in histories:
+            histories[line.label] = {block.version: block for block in await tx.blocks.history(bank.id, line.label)}
+        history = histories[line.label]
         version, parent, at = line.version, line.parent, line.at
         if version is None or at is None:
-            if any(block.value == value for block in history):
+            if any(block.value == value for block in history.values()):
                 counts.known += 1
                 return
             version, parent, at = len(history) + 1, len(history) or None, self._clock.now()
         self._require_past(at)
-        existing = next((block for block in history if block.version == version), None)
+        existing = history.get(version)
         if existing is not None and (existing.at, existing.by, existing.parent) == (at, line.by, parent):
             counts.known += 1
             return
         if existing is not None:
             raise Conflict(f"block {line.label!r} of bank {bank.name!r} has another version {version}")
-        versions = {block.version for block in history}
-        if version != len(versions) + 1 or not (parent is None or parent in versions):
+        if version != len(history) + 1 or not (parent is None or parent in history):
             raise InvalidRequest(f"block {line.label!r}: version {version} does not follow what is there")
-        await tx.blocks.add(
-            Block(
-                bank_id=bank.id, label=line.label, version=version, parent=parent, value=value,
-                description=line.description, limit=line.limit, pinned=line.pinned, read_only=line.read_only,
-                deleted=line.deleted, spans=spans, by=line.by, why=line.why, at=at,
-            )
+        history[version] = Block(
+            bank_id=bank.id, label=line.label, version=version, parent=parent, value=value,
+            description=line.description, limit=line.limit, pinned=line.pinned, read_only=line.read_only,
+            deleted=line.deleted, spans=spans, by=line.by, why=line.why, at=at,
         )  # fmt: skip
+        await tx.blocks.add(history[version])
         counts.versions += 1
 
     def _require_past(self, *times: datetime | None) -> None:

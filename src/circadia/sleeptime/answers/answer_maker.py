@@ -15,6 +15,7 @@ from circadia.records.bank import Bank
 from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
 from circadia.sleeptime.answers.prediction import (
     ExpectedQuestion,
+    KeptQuestion,
     QuestionMaterial,
     QuestionVerdict,
     fetch_material,
@@ -24,6 +25,7 @@ from circadia.sleeptime.answers.prediction import (
 )
 from circadia.sleeptime.budget.model_calls import OverBudget, PassPreempted
 from circadia.stores.base import Tx
+from circadia.wake.scheduling.wall_clock import day_bounds
 
 OLD: Final = timedelta(hours=1)
 """A paid answer that is older is asked for again: the world has moved on, even if the bank has not."""
@@ -103,9 +105,7 @@ class AnswerMaker:
             if kept_question is None or (not kept_question.stands_alone and material.conversation is None):
                 continue
             conversation = None if kept_question.stands_alone else material.conversation
-            self.made += await self._store_answer(
-                frame, kept_question.question, conversation, entry.draft, entry.answer
-            )
+            self.made += await self._store_answer(frame, kept_question, conversation, entry.draft, entry.answer)
 
     async def _predict_questions(
         self, agent: Agent, material: QuestionMaterial, ready: Sequence[Answer]
@@ -179,11 +179,11 @@ class AnswerMaker:
         return await run.ask(prompt, AnticipatedAnswer, most_tokens=draft.most_tokens, model=draft.model)
 
     async def _store_answer(
-        self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: QuestionDraft,
+        self, frame: AnswerFrame, kept: KeptQuestion, conversation: str | None, draft: QuestionDraft,
         answered: AnticipatedAnswer,
     ) -> bool:  # fmt: skip
         """Store the answer if it is still valid and its agent may have it, in one transaction."""
-        run, answer_services = self._run, self._run.answer_services
+        run, answer_services, question = self._run, self._run.answer_services, kept.question
         answer = Answer(
             id=AnswerId(answer_services.ids.new("ans")), bank_id=run.bank.id, scope=frame.scope,
             phrasings=question.phrasings, confidence=question.confidence, conversation=conversation,
@@ -197,7 +197,11 @@ class AnswerMaker:
 
         async def find_allowed_answer(tx: Tx, bank: Bank) -> Answer | None:
             agent = await answer_services.drafter.find_agent(tx, bank, frame)
-            return None if agent is None or answer.expires_at <= now else answer
+            if agent is None:
+                return None
+            midnight = day_bounds(agent.coordination.zone, answer.made_at)[1]
+            ends = min(answer.expires_at, midnight) if kept.one_day else answer.expires_at
+            return None if ends <= now else replace(answer, expires_at=ends)
 
         async def put(tx: Tx, bank: Bank, answer: Answer) -> bool:
             if not await tx.answers.put([answer]):

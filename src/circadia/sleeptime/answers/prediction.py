@@ -218,6 +218,7 @@ class QuestionVerdict(BaseModel):
     answered: bool = Field(description="Whether the answer answers it.")
     stands_alone: bool = Field(description="Whether it can be understood without a conversation.")
     same: list[int] = Field(description="Numbers of the phrasings that ask exactly the same.", max_length=20)
+    one_day: bool = Field(default=False, description="Whether its answer is right on one day only.")
 
 
 class QuestionVerdicts(BaseModel):
@@ -229,6 +230,8 @@ class KeptQuestion:
     question: ExpectedQuestion
     stands_alone: bool
     """Otherwise only its own conversation may find it."""
+    one_day: bool
+    """Whether its answer may be wrong on the next day, such as one about tomorrow."""
 
 
 async def judge_questions(
@@ -253,13 +256,14 @@ async def judge_questions(
 def keep_question(question: ExpectedQuestion, verdict: QuestionVerdict | None) -> KeptQuestion | None:
     """Return what to keep of a question; none if its answer does not answer it.
 
-    Without a verdict that is the first phrasing, for its own conversation unless it has an identifier.
+    Without a verdict that is the first phrasing, for its own conversation unless it has an identifier, and for one day.
     """
     first = question.phrasings[0]
     if verdict is None:
-        return KeptQuestion(question=replace(question, phrasings=[first]), stands_alone=has_identifier(first))
+        alone = has_identifier(first)
+        return KeptQuestion(question=replace(question, phrasings=[first]), stands_alone=alone, one_day=True)
     if not verdict.answered:
         return None
     same = [text for at, text in enumerate(question.phrasings[1:], 1) if at in verdict.same]
     kept_question = replace(question, phrasings=[first, *same][:_MAX_PHRASINGS])
-    return KeptQuestion(question=kept_question, stands_alone=verdict.stands_alone)
+    return KeptQuestion(question=kept_question, stands_alone=verdict.stands_alone, one_day=verdict.one_day)

@@ -82,7 +82,7 @@ class SessionIntake:
         new: list[TranscriptSession] = []
         excluded: dict[str, int] = {}
         for session in found:
-            if session.last_line <= state.read.get(session.id, 0):
+            if session.last_line <= _find_read_line(state, session):
                 continue
             old = first is not None and (session.last is None or session.last < first - RECENT)
             by_program = self._programs and session.program_turns and (session.excluded or "").startswith(BY_PROGRAM)
@@ -98,7 +98,7 @@ class SessionIntake:
 
     def estimate_tokens(self, scan: SessionScan, state: DreamState) -> int:
         """Return about how many tokens the new turns have."""
-        return round(sum(each.tokens * (1 - state.read.get(each.id, 0) / each.last_line) for each in scan.new))
+        return round(sum(each.tokens * (1 - _find_read_line(state, each) / each.last_line) for each in scan.new))
 
     async def take_in(self, bank_of: FolderBank, bank: Bank, state: DreamState) -> SessionScan:
         """Store the new turns in the bank. Raises InvalidRequest, as `scan`."""
@@ -106,7 +106,7 @@ class SessionIntake:
         turns = 0
         for session in scan.new:
             said = await asyncio.to_thread(
-                list, gather(session, state.read.get(session.id, 0), programs=self._programs)
+                list, gather(session, _find_read_line(state, session), programs=self._programs)
             )
             turns += await bank_of.take_in_turns(bank, said)
         read = {**state.read, **{session.id: session.last_line for session in scan.new}}
@@ -125,3 +125,9 @@ class SessionIntake:
                 f"{str(self._transcripts)!r} has sessions of several projects ({names}); choose one with --project"
             )
         return sessions
+
+
+def _find_read_line(state: DreamState, session: TranscriptSession) -> int:
+    """Return the line up to which the session was read: none if it was written anew since, and is shorter."""
+    line = state.read.get(session.id, 0)
+    return line if line <= session.last_line else 0
