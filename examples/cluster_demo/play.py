@@ -35,6 +35,8 @@ LIMIT_SECONDS: Final = 150.0
 """Longest wait for one step. The pulse of a leader that died is put back within 35 s, and starts again 5 s later; a
 message that a dead gateway was sending to its reader is unread again after 60 s."""
 LOOK_SECONDS: Final = 0.1
+SPEAK_SECONDS: Final = 10.0
+"""Longest silence of a wait."""
 
 T = TypeVar("T")
 
@@ -58,11 +60,15 @@ class DemoStage:
         self.console.print(f"  [dim]{self.clock.monotonic() - self.started:5.1f} s[/dim]  {text}", highlight=False)
 
     async def wait_until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for a condition. Raises UpstreamFailed if that takes longer than `LIMIT_SECONDS`."""
-        until = self.clock.monotonic() + LIMIT_SECONDS
+        """Wait for a condition, and say so. Raises UpstreamFailed if that takes longer than `LIMIT_SECONDS`."""
+        begun = spoken = self.clock.monotonic()
         while not await condition():
-            if self.clock.monotonic() >= until:
+            now = self.clock.monotonic()
+            if now >= begun + LIMIT_SECONDS:
                 raise UpstreamFailed(f"the demo waited {LIMIT_SECONDS:g} s in vain: {what}")
+            if now >= spoken + SPEAK_SECONDS:
+                self.say(f"waiting: {what}")
+                spoken = now
             await self.clock.sleep(LOOK_SECONDS)
 
 

@@ -108,3 +108,19 @@ async def test_runs_that_are_years_away_are_shown(service: Service) -> None:
     body = {"routines": [{"name": "yearly", "cron": "0 9 1 1 *"}]}
     shown = await service.ok("PUT", PATH, body)
     assert [run["at"][:4] for run in shown["next_runs"]] == [str(year) for year in range(2026, 2036)]
+
+
+async def test_a_routine_that_blackouts_skip_each_time_is_told(service: Service) -> None:
+    night = {"label": "night", "start_time": "22:00", "end_time": "06:00"}
+    routines = [
+        {"name": "backup", "cron": "0 3 * * *"},
+        {"name": "report", "cron": "0 9 * * *"},
+        {"name": "yearly", "cron": "0 9 1 1 *"},
+        {"name": "patient", "cron": "0 3 * * *", "blackout_policy": "defer"},
+        {"name": "off", "cron": "0 3 * * *", "enabled": False},
+    ]
+    tried = await service.ok("PUT", f"{PATH}?dry_run=true", {"routines": routines, "blackouts": [night]})
+    assert tried["never_run"] == ["backup"]
+    assert (await service.ok("PUT", PATH, {"routines": routines, "blackouts": []}))["never_run"] == []
+    assert (await service.ok("PUT", PATH, {"blackouts": [night]}))["never_run"] == ["backup"]
+    assert (await service.ok("GET", PATH))["never_run"] == ["backup"]

@@ -20,7 +20,7 @@ def window(*, spans: Sequence[Any] = (), occurrences: Sequence[Any] = ()) -> Sch
     return ScheduleView.model_validate({
         "agent": "writer", "zone": "Europe/Berlin", "routines": [], "blackouts": [], "since": "2026-06-01T06:10:00Z",
         "until": "2026-06-02T22:00:00Z", "occurrences": due, "spans": spans, "complete": True,
-        "next_runs": [], "etag": "",
+        "next_runs": [], "never_run": [], "etag": "",
     })  # fmt: skip
 
 

@@ -66,13 +66,17 @@ async def test_deleting_an_agent_leads_to_the_list_of_agents(site: Site) -> None
         async def answer_late(route: Route) -> None:
             """Let the event of the deletion reach the page before the answer does."""
             if route.request.method != "DELETE":
-                return await route.continue_()
+                await route.continue_()
+                return
             async with page.expect_request("**/api/v1/overview"):
                 response = await route.fetch()
             await route.fulfill(response=response)
 
         await page.route("**/agents/unwanted", answer_late)
+        await page.get_by_role("tab", name="Budgets").click()
+        await expect(page.get_by_text("not running; ")).to_be_visible()
         await page.get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("dialog", name="Delete unwanted?")).to_be_visible()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
         assert page.url == f"{site.server.url}/ui/agents"

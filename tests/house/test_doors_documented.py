@@ -10,7 +10,7 @@ from circadia.api.app import OPENAPI_PATH
 from circadia.cli.app import app
 from circadia.mcp_server.tools import TOOLS
 from tests.fixtures.documented import served_operations
-from tests.house.tree import REFERENCE, coded, parts
+from tests.house.tree import REFERENCE, ROOT, coded, parts
 
 
 class Parameter(Protocol):
@@ -142,3 +142,9 @@ def test_each_mcp_tool_and_resource_is_on_the_page() -> None:
 
 def test_each_mcp_tool_says_what_it_does() -> None:
     assert not [tool.name for tool in TOOLS if not tool.description]
+
+
+def test_the_dashboard_without_javascript_names_a_command_that_there_is() -> None:
+    page = (ROOT / "dashboard" / "index.html").read_text("utf-8")
+    (command,) = re.findall(r"`circadia ([^`]+)`", page)
+    assert f"\n## `circadia {command}`\n" in (REFERENCE / "cli.md").read_text("utf-8")

@@ -164,6 +164,7 @@ function AgentActs({ agent }: { agent: AgentView }) {
       {isWaking && <WakeForm reference={agent.reference} onClose={() => setWaking(false)} />}
       <RotateToken agent={agent} />
       <ActButton
+        subject={agent.reference}
         act={() => circadia.changeAgent({ path, body: { enabled: !agent.enabled } })}
         success={agent.enabled ? `${agent.reference} disabled.` : `${agent.reference} enabled.`}
         {...(agent.enabled && { warning: "Its token is refused until you enable it, and its held calls end." })}
@@ -172,6 +173,7 @@ function AgentActs({ agent }: { agent: AgentView }) {
       </ActButton>
       <ActButton
         color="red"
+        subject={agent.reference}
         removes={agent.reference}
         act={() => circadia.deleteAgent({ path }).then(() => navigate("/agents"))}
         success={`${agent.reference} deleted.`}

@@ -35,6 +35,7 @@ export default function AlarmsPage() {
             <VirtualTable
               label="Alarms"
               rows={alarms}
+              isPart={query.hasNextPage}
               rowKey={({ id }) => id}
               columns={COLUMNS}
               initialSort={{ column: "next", isDescending: false }}

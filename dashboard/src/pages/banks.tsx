@@ -52,6 +52,7 @@ export default function BanksPage() {
             <VirtualTable
               label="Banks"
               rows={rows}
+              isPart={banks.hasNextPage}
               rowKey={(bank) => bank.id}
               columns={COLUMNS}
               initialSort={{ column: "name", isDescending: false }}

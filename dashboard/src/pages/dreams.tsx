@@ -65,6 +65,7 @@ export default function DreamsPage() {
               <VirtualTable
                 label="History of dreams"
                 rows={rows}
+              isPart={dreams.hasNextPage}
                 rowKey={(dream) => dream.id}
                 columns={COLUMNS}
                 empty={<Empty>There was no dream yet. One begins when it is due, or when somebody asks for it.</Empty>}

@@ -95,6 +95,7 @@ function MessageTable({ filter, rows, pages }: MessageTableProps) {
       <VirtualTable
         label="Messages"
         rows={shown}
+        isPart={older.length > 0}
         rowKey={keyOf}
         columns={columns}
         selection={{ chosen, onChange: setChosen, isSelectable: isDead, rowName: ({ from, to }) => `the message from ${from} to ${to}` }}

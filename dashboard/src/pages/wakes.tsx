@@ -135,6 +135,7 @@ function WakeList({ onChoose }: { onChoose: (wake: string) => void }) {
               <VirtualTable
                 label="Wakes"
                 rows={rows}
+                isPart={wakes.hasNextPage}
                 rowKey={(wake) => wake.id}
                 columns={columns}
                 {...(rows.some(isDeferred) && {

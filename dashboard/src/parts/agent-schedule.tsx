@@ -76,6 +76,11 @@ function NextRuns({ schedule, isDraft, isOutdated }: { schedule: ScheduleView; i
           ))}
         </ol>
       )}
+      {schedule.never_run.map((name) => (
+        <Text size="sm" key={name} c="var(--tone-bad)">
+          <Name text={name} /> never runs: blackouts skip it each time.
+        </Text>
+      ))}
     </section>
   );
 }

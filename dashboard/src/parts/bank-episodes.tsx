@@ -45,6 +45,7 @@ export function BankEpisodes({ bank }: { bank: string }) {
             <VirtualTable
               label="Episodes"
               rows={rows}
+              isPart={episodes.hasNextPage || !isNewest}
               rowKey={(episode) => episode.id}
               columns={columnsFor(({ id }) => setShown(id))}
               selection={{ chosen, onChange: setChosen }}

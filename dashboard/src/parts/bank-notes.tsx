@@ -46,6 +46,7 @@ export function BankNotes({ bank }: { bank: string }) {
             <VirtualTable
               label="Notes"
               rows={rows}
+              isPart={notes.hasNextPage || !isNewest}
               rowKey={(note) => note.id}
               columns={columnsFor(hrefOf)}
               empty={<Empty command={`circadia passes run ${bank} --wait`}>{NONE[state]}</Empty>}

@@ -44,13 +44,7 @@ export function Budgets({ agent }: { agent: AgentView }) {
                 limit={stats.max_daily_session_minutes}
                 format={formatCount}
               />
-              <Budget
-                label="Cooldown"
-                used={stats.cooldown_remaining_seconds}
-                limit={stats.cooldown_seconds}
-                format={formatDuration}
-                words="to wait"
-              />
+              <Cooldown remaining={stats.cooldown_remaining_seconds} seconds={stats.cooldown_seconds} />
             </SimpleGrid>
             <Text size="sm" c="dimmed">
               The agent&apos;s day is {stats.date} in {stats.timezone}. Its wakes count anew at{" "}
@@ -68,10 +62,9 @@ interface BudgetProps {
   used: number;
   limit: number | null | undefined;
   format: (amount: number) => string;
-  words?: string;
 }
 
-function Budget({ label, used, limit, format, words = "used" }: BudgetProps) {
+function Budget({ label, used, limit, format }: BudgetProps) {
   const hasLimit = limit !== null && limit !== undefined;
   const share = hasLimit && limit > 0 ? Math.min(100, (used / limit) * 100) : 0;
   const left = hasLimit ? Math.max(0, limit - used) : 0;
@@ -80,8 +73,23 @@ function Budget({ label, used, limit, format, words = "used" }: BudgetProps) {
       <Text size="sm" fw={600}>
         {label}
       </Text>
-      <Text size="sm">{hasLimit ? `${format(used)} ${words} of ${format(limit)}, ${format(left)} left` : `${format(used)} ${words}, no limit`}</Text>
-      {hasLimit && <Progress value={share} color={share >= 80 ? "red" : "indigo"} aria-label={`${label}: share ${words}`} />}
+      <Text size="sm">{hasLimit ? `${format(used)} used of ${format(limit)}, ${format(left)} left` : `${format(used)} used, no limit`}</Text>
+      {hasLimit && <Progress value={share} color={share >= 80 ? "red" : "indigo"} aria-label={`${label}: share used`} />}
+    </div>
+  );
+}
+
+/** How long the agent cannot be woken again, of the time after each wake; nothing is used up. */
+function Cooldown({ remaining, seconds }: { remaining: number; seconds: number | null }) {
+  const isRunning = remaining > 0 && seconds !== null && seconds > 0;
+  const after = seconds === null || seconds === 0 ? "none" : `${formatDuration(seconds)} after a wake`;
+  return (
+    <div>
+      <Text size="sm" fw={600}>
+        Cooldown
+      </Text>
+      <Text size="sm">{isRunning ? `${formatDuration(remaining)} to wait, ${after}` : `not running; ${after}`}</Text>
+      {isRunning && <Progress value={Math.min(100, (remaining / seconds) * 100)} color="indigo" aria-label="Cooldown: share to wait" />}
     </div>
   );
 }

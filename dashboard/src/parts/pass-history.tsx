@@ -39,6 +39,7 @@ export function PassHistory() {
             <PassTable
               label="History of passes"
               passes={rows}
+              isPart={passes.hasNextPage}
               hasBanks
               empty={
                 status.length > 0 ? (

@@ -52,12 +52,16 @@ interface PassTableProps {
   passes: readonly PassView[];
   /** Whether the passes are over several banks. */
   hasBanks?: boolean;
+  /** Whether there are older ones. */
+  isPart?: boolean;
   empty: ReactNode;
 }
 
 /** Passes with their effect and cost; each leads to its page. */
-export function PassTable({ label, passes, hasBanks = false, empty }: PassTableProps) {
-  return <VirtualTable label={label} rows={passes} rowKey={(pass) => pass.id} columns={hasBanks ? WITH_BANK : COLUMNS} empty={empty} />;
+export function PassTable({ label, passes, hasBanks = false, isPart = false, empty }: PassTableProps) {
+  return (
+    <VirtualTable label={label} rows={passes} isPart={isPart} rowKey={(pass) => pass.id} columns={hasBanks ? WITH_BANK : COLUMNS} empty={empty} />
+  );
 }
 
 export function BankPassesLink({ bank }: { bank: string }) {

@@ -44,6 +44,8 @@ interface VirtualTableProps<Row> {
   /** Shown in place of no rows. */
   empty: ReactNode;
   initialSort?: Sort;
+  /** Whether the server has further rows: then the rows stay in its order, since another one would be of these alone. */
+  isPart?: boolean;
   selection?: Selection<Row>;
   rowHeight?: number;
   /** Height on a narrow screen, where the acts of a row are below each other. */
@@ -58,8 +60,9 @@ interface Sort {
 /** A table that draws the visible rows only, of any number. */
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const ownHeight = useRowHeight();
-  const { label, rows, rowKey, empty, initialSort, selection, rowHeight = ownHeight, narrowRowHeight = rowHeight } = props;
-  const [sort, setSort] = useSort(props.columns, initialSort);
+  const { label, rows, rowKey, empty, initialSort, isPart = false, selection, rowHeight = ownHeight, narrowRowHeight = rowHeight } = props;
+  const [order, setSort] = useSort(props.columns, initialSort);
+  const sort = isPart ? undefined : order;
   const sorted = useMemo(() => sortRows(rows, props.columns, sort), [rows, props.columns, sort]);
   const columns = selection ? [selectionColumn(selection, sorted, rowKey), ...props.columns] : props.columns;
   const isNarrow = useMediaQuery("(max-width: 48em)", false, { getInitialValueInEffect: false });
@@ -83,7 +86,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
       <div role="rowgroup" className="table-head-frame">
         <div className="table-row table-head" role="row" aria-rowindex={1} style={style}>
           {shown.map((column) => (
-            <HeaderCell key={column.id} column={column} sort={sort} onSort={setSort} />
+            <HeaderCell key={column.id} column={column} sort={sort} onSort={isPart ? undefined : setSort} />
           ))}
         </div>
       </div>
@@ -135,16 +138,23 @@ function useSort<Row>(columns: readonly Column<Row>[], initial: Sort | undefined
   return [sort, ({ column, isDescending }) => setOrder(`${isDescending ? "-" : ""}${column}`)];
 }
 
-function HeaderCell<Row>({ column, sort, onSort }: { column: Column<Row>; sort?: Sort | undefined; onSort: (sort: Sort) => void }) {
+interface HeaderCellProps<Row> {
+  column: Column<Row>;
+  sort: Sort | undefined;
+  onSort: ((sort: Sort) => void) | undefined;
+}
+
+function HeaderCell<Row>({ column, sort, onSort }: HeaderCellProps<Row>) {
   const isSorted = sort?.column === column.id;
+  const isSortable = column.sortValue !== undefined && onSort !== undefined;
   const direction = sort?.isDescending ? "descending" : "ascending";
   return (
     <div
       role="columnheader"
       className={column.isNumber ? "number" : undefined}
-      aria-sort={column.sortValue ? (isSorted ? direction : "none") : undefined}
+      aria-sort={isSortable ? (isSorted ? direction : "none") : undefined}
     >
-      {column.sortValue ? (
+      {isSortable ? (
         <button
           type="button"
           className="sort-button"

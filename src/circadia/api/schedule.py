@@ -1,7 +1,7 @@
 """Wake settings of an agent (WAKE-16), and its schedule: routines, blackouts, occurrences (WAKE-40 … WAKE-45)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Annotated, Any, Final, cast, get_args
@@ -34,7 +34,7 @@ from circadia.schemas.schedule import BlackoutView, Occurrence, RoutineRunView, 
 from circadia.settings.schedule import DjinnbotBlackoutSettings, RoutineSettings
 from circadia.stores.base import Tx
 from circadia.wake.scheduling.blackouts import blackouts_between
-from circadia.wake.scheduling.planning import BlackoutPeriod, next_runs
+from circadia.wake.scheduling.planning import BlackoutPeriod, RoutineRun, next_runs
 from circadia.wake.scheduling.recurrence import occurrences
 
 coordination_router = noun_router("coordination")
@@ -296,6 +296,7 @@ def _tagged_view(
     spans = blackouts_between(coordination.blackouts, coordination.zone, start, end + WINDOW)
     due: list[Occurrence] = []
     complete = True
+    runs = _next_runs(agent, routines, now)
     share = max(1, MAX_OCCURRENCES // max(1, len(routines)))
     for routine in routines:
         due_here = _due(agent, routine, spans, start, end, share + 1)
@@ -314,17 +315,29 @@ def _tagged_view(
         occurrences=sorted(due, key=lambda occurrence: (occurrence.at, occurrence.routine)),
         spans=[SpanView.of(span, end=min(end, span.end or end)) for span in spans if span.start < end],
         complete=complete,
-        next_runs=_next_runs(agent, routines, now),
+        next_runs=runs,
+        never_run=_find_skipped(agent, routines, now, {run.routine for run in runs}),
     )
 
 
 def _next_runs(agent: Agent, routines: Sequence[Routine], now: datetime) -> list[RoutineRunView]:
+    zone = load_zone(agent.coordination.zone)
+    runs = islice(_search_runs(agent, routines, now), NEXT_RUNS)
+    return [RoutineRunView.of(run, local=run.at.astimezone(zone).isoformat()) for run in runs]
+
+
+def _find_skipped(agent: Agent, routines: Sequence[Routine], now: datetime, seen: Set[str]) -> list[str]:
+    """Return the enabled routines without a run that is found; those `seen` have one."""
+    left = [each for each in routines if each.spec.enabled and each.next_at is not None and each.name not in seen]
+    return [each.name for each in left if next(_search_runs(agent, [each], now, share=len(left)), None) is None]
+
+
+def _search_runs(agent: Agent, routines: Sequence[Routine], now: datetime, *, share: int = 1) -> Iterator[RoutineRun]:
     coordination = agent.coordination
-    zone = load_zone(coordination.zone)
-    runs = next_runs(
-        routines, coordination.blackouts, now, zone=coordination.zone, policies=coordination.blackout_policies
-    )
-    return [RoutineRunView.of(run, local=run.at.astimezone(zone).isoformat()) for run in islice(runs, NEXT_RUNS)]
+    return next_runs(
+        routines, coordination.blackouts, now, zone=coordination.zone, policies=coordination.blackout_policies,
+        share=share,
+    )  # fmt: skip
 
 
 def _due(

@@ -77,3 +77,7 @@ class ScheduleView(SettingsView):
         description="The next 10 runs of all enabled routines, in order and regardless of the window. Fewer if no more "
         "are due in 100 years, or if the search ends before: after 1,000 decisions, or fewer with many blackouts."
     )
+    never_run: list[str] = Field(
+        description="Enabled routines of which the search finds no run: blackouts skip each one.",
+        examples=[["nightly"]],
+    )

@@ -107,6 +107,8 @@ def _show(answer: ScheduleView) -> None:
         typer.echo()
         rows = [(wall_time(run.at, zone), run.routine, wall_time(run.deferred_from, zone)) for run in answer.next_runs]
         console().print(table(("runs", "routine", "deferred from"), rows))
+    for name in answer.never_run:
+        note(f"{name!r} never runs: blackouts skip it each time")
     if answer.spans or due:
         typer.echo()
         for line in timeline(answer):

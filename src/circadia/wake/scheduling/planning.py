@@ -140,12 +140,19 @@ class RoutineRun:
 
 
 def next_runs(
-    routines: Sequence[Routine], blackouts: Sequence[Blackout], now: datetime, *, zone: str, policies: BlackoutPolicies
+    routines: Sequence[Routine],
+    blackouts: Sequence[Blackout],
+    now: datetime,
+    *,
+    zone: str,
+    policies: BlackoutPolicies,
+    share: int = 1,
 ) -> Iterator[RoutineRun]:
     """Yield the runs from `now` on, in order, as `plan_routine` will decide them.
 
-    The search ends after `SEARCHED`, and after `MAX_PLANS` plans or fewer with many blackouts. A plan is a run, a
-    deferral, or a blackout that skips occurrences. No run before the last one is missing.
+    The search ends after `SEARCHED`, and after `MAX_PLANS` plans or fewer with many blackouts, of which one of several
+    searches takes its `share`. A plan is a run, a deferral, or a blackout that skips occurrences. No run before the
+    last one is missing.
     """
     now = to_utc("now", now)
     horizon = now + SEARCHED
@@ -155,7 +162,7 @@ def next_runs(
         if routine.spec.enabled and routine.next_at is not None
     ]
     heapq.heapify(queue)
-    for _ in range(min(MAX_PLANS, MAX_BLACKOUT_CHECKS // max(1, len(blackouts)))):
+    for _ in range(max(1, min(MAX_PLANS, MAX_BLACKOUT_CHECKS // max(1, len(blackouts))) // share)):
         if not queue or queue[0][0] > horizon:
             return
         at, place, routine = queue[0]
