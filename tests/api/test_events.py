@@ -262,7 +262,7 @@ async def test_each_event_of_the_stream_has_the_schema_of_its_kind(service: Serv
     async with stream(service, "?after=0") as live:
         events = [json.loads((await live.block())["data"]) for _ in range(4)]
     assert [event["type"] for event in events] == ["session_created", "session_created", "agent_created", "held"]
-    item = ("paths", "/api/v1/events/stream", "get", "responses", "200", "content", "text/event-stream", "itemSchema")
+    item = ("paths", "/api/v1/events/stream", "get", "responses", "200", "content", "text/event-stream", "x-itemSchema")
     for event in events:
         validate(event, *item, "properties", "data", "contentSchema")
         with pytest.raises(ValidationError):

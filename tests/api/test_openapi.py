@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from fastapi.routing import APIRoute
+from jsonschema import Draft202012Validator
 
 from circadia.api.app import Api
 from circadia.records.event import EVENT_DATA, EventType
@@ -104,7 +105,7 @@ def test_each_kind_of_event_has_a_schema_with_its_data_and_a_row_on_the_page() -
     shown = (REFERENCE / "rest.md").read_text("utf-8").splitlines()
     assert [row for row in event_table() if row not in shown] == []
     stream = DOCUMENT["paths"]["/api/v1/events/stream"]["get"]["responses"]["200"]["content"]["text/event-stream"]
-    assert {"$ref": "#/components/schemas/EventView"} in stream["itemSchema"]["properties"]["data"]["contentSchema"][
+    assert {"$ref": "#/components/schemas/EventView"} in stream["x-itemSchema"]["properties"]["data"]["contentSchema"][
         "anyOf"
     ]
 
@@ -177,3 +178,21 @@ def schemas(part: Any, *place: str) -> Iterator[tuple[tuple[str, ...], dict[str,
         for key, each in inner.items():
             if key not in {"example", "examples", "default"}:
                 yield from schemas(each, *place, key)
+
+
+@pytest.mark.spec("SHIP-07")
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ("AgentBody", "/sessions/default/agents"),
+        ("SessionBody", "/sessions"),
+        ("BankBody", "/banks"),
+        ("ThreadBody", "/sessions/default/threads"),
+    ],
+)
+async def test_a_name_fits_its_schema_if_the_server_takes_it(service: Service, body: str, path: str) -> None:
+    schema: Any = Draft202012Validator(SCHEMAS[body]["properties"]["name"])
+    names = ("ann", "a-b_1", "a.b", "a" * 63, "a" * 64, "a" * 128, "a" * 200, "a" * 201, "", "Ann", "-ann", "a b")
+    for name in names:
+        answer = await service.call("POST", path, {"name": name})
+        assert (answer.status == 201) == schema.is_valid(name), (name, answer.body)

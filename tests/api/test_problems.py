@@ -78,6 +78,8 @@ async def test_a_wrong_method_is_told_with_the_right_ones(service: Service) -> N
     answer = await service.call("PATCH", "/sessions/default")
     assert (answer.status, answer.code, answer.headers["Allow"]) == (405, "method_not_allowed", "DELETE, GET")
     assert (await service.call("DELETE", STATE)).headers["Allow"] == "GET, POST, PUT"
+    # `DELETE /banks/{bank}/answers/{answer}` is not for the statistics.
+    assert (await service.call("POST", "/banks/any/answers/stats")).headers["Allow"] == "GET"
 
 
 AGENTS = "/sessions/default/agents"

@@ -115,3 +115,9 @@ async def test_openapi_typescript_makes_types_that_narrow_an_event_by_its_kind(d
     (folder / "typed.ts").write_text(TYPED, "utf-8")
     compiler = [node(), MODULES / "typescript" / "bin" / "tsc", "--noEmit", "--strict"]
     assert await run(*compiler, folder / "typed.ts", folder / "api.d.ts", cwd=folder) == []
+
+
+@pytest.mark.spec("SHIP-07")
+async def test_a_linter_finds_no_error_in_the_document(document: Path) -> None:
+    lint = [node(), MODULES / "@redocly" / "cli" / "bin" / "cli.js", "lint", "--extends=minimal", "--format=summary"]
+    await run(*lint, document, cwd=document.parent)

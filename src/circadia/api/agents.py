@@ -13,12 +13,23 @@ from circadia.agents.access import require_operator
 from circadia.agents.directory import find_agent, find_session
 from circadia.agents.registry import NewAgent
 from circadia.agents.sessions import NewThread
-from circadia.api.bodies import TAGGED, Body, IfMatch, Names, drop_defaults, entity_tag, require_match, set_etag
+from circadia.api.bodies import (
+    TAGGED,
+    AgentName,
+    Body,
+    IfMatch,
+    Names,
+    SessionName,
+    drop_defaults,
+    entity_tag,
+    require_match,
+    set_etag,
+)
 from circadia.api.context import ApiContext, Context, Limit, LongLimit, NextPage, Who, fetch_page, noun_router
 from circadia.api.messages import ThreadBody, thread_view
 from circadia.errors import InvalidRequest
 from circadia.ids import SessionId
-from circadia.records.agent import DEFAULT_WAKE_EVENTS, Agent, AgentPolicy, FirstMistake, Name, SleepEvent, WakeEvent
+from circadia.records.agent import DEFAULT_WAKE_EVENTS, Agent, AgentPolicy, FirstMistake, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.schemas.agents import AgentCreated, AgentList, AgentStateList, AgentStateView, AgentToken, AgentView
@@ -95,7 +106,7 @@ class AgentChange(CamelCaseEvents, BodyWithPolicy):
 class AgentBody(CamelCaseEvents, BodyWithPolicy):
     """A new agent. Policy keys go into `policy` or beside the name."""
 
-    name: Name = Field(description="`[a-z0-9][a-z0-9_-]{0,62}`, unique in its session.", examples=["writer"])
+    name: AgentName = Field(description="`[a-z0-9][a-z0-9_-]{0,62}`, unique in its session.", examples=["writer"])
     description: str = Field("", max_length=4000, description="Purpose of the agent, shown to other agents.")
     sleep_events: SleepEvents = Field(
         frozenset(),
@@ -320,7 +331,7 @@ def _describe_sleepers(schema: dict[str, Any]) -> None:
 class SessionBody(Body):
     """A new session: empty, with a name, or with its whole graph."""
 
-    name: Name | None = Field(
+    name: SessionName | None = Field(
         None, description="`[a-z0-9][a-z0-9_-]{0,62}`; default: generated.", examples=["release-7"]
     )
     agents: Annotated[list[AgentBody], FirstMistake()] = Field(default_factory=list[AgentBody], description="Agents.")

@@ -12,7 +12,17 @@ from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationEr
 from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
-from circadia.api.bodies import TAGGED, Body, IfMatch, Instant, drop_defaults, entity_tag, require_match, set_etag
+from circadia.api.bodies import (
+    TAGGED,
+    BankName,
+    Body,
+    IfMatch,
+    Instant,
+    drop_defaults,
+    entity_tag,
+    require_match,
+    set_etag,
+)
 from circadia.api.context import ApiContext, Context, Limit, Who, noun_router
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.memory.banks import NewBank
@@ -94,7 +104,7 @@ class BankPolicyBody(BankPolicy, Body):
 class BankBody(Body):
     """A new bank."""
 
-    name: Name = Field(description="Unique name: `[a-z0-9][a-z0-9_.@~-]{0,127}`.", examples=["support"])
+    name: BankName = Field(description="Unique name: `[a-z0-9][a-z0-9_.@~-]{0,127}`.", examples=["support"])
     description: str = Field("", max_length=4000, description="Purpose.")
     policy: BankPolicyBody | None = Field(None, description="Policy of the bank.")
 
@@ -102,7 +112,7 @@ class BankBody(Body):
 class BankChange(Body):
     """Changes to a bank; keys that are missing or null stay unchanged."""
 
-    name: Name | None = Field(None, description="New name; agents bind a bank by name.")
+    name: BankName | None = Field(None, description="New name; agents bind a bank by name.")
     description: str | None = Field(None, max_length=4000, description="Purpose.")
     policy: BankPolicyBody | None = Field(None, description="Policy of the bank.")
 

@@ -7,12 +7,14 @@ from typing import Annotated, Any, ClassVar, Final, cast
 
 import orjson
 from fastapi import Header, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError, to_jsonable_python
 
 from circadia.agents.directory import find_agent_by_reference, find_own_session
+from circadia.agents.registry import NAME
 from circadia.errors import Conflict, Forbidden, PreconditionFailed
 from circadia.records.agent import Agent, FirstMistake, Name
+from circadia.records.bank import NAME as BANK_NAME
 from circadia.records.event import EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
@@ -24,6 +26,19 @@ _MAX_REPORTED_ERRORS: Final = 5
 
 
 Names = Annotated[list[Name], FirstMistake()]
+
+
+def _in_document(**schema: object) -> WithJsonSchema:
+    """Return what the OpenAPI document says of a text whose rule is checked behind the entrances."""
+    return WithJsonSchema({"type": "string", **schema})
+
+
+AgentName = Annotated[Name, _in_document(pattern=f"^{NAME.pattern}$")]
+SessionName = Annotated[Name, _in_document(pattern=f"^({NAME.pattern})?$")]
+"""An empty one is generated."""
+BankName = Annotated[Name, _in_document(pattern=f"^{BANK_NAME.pattern}$")]
+ThreadName = Annotated[str, _in_document(minLength=1, maxLength=200)]
+Content = Annotated[str, _in_document(minLength=1)]
 
 
 class Body(BaseModel):

@@ -268,7 +268,7 @@ class EventStream(StreamingResponse):
     "/events/stream",
     status_code=200,
     response_class=EventStream,
-    responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}, "itemSchema": _MESSAGE}}}},
+    responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}, "x-itemSchema": _MESSAGE}}}},
 )
 async def follow_events(
     who: Who,

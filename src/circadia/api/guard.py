@@ -81,15 +81,12 @@ async def _handle_routing_error(request: Request, error: Exception) -> Response:
 
 
 def _allowed_methods(request: Request) -> set[str]:
-    """Return the methods of the path over all routes."""
-    routes = [route for route in request.app.routes if isinstance(route, Route)]
-    return {
-        method
-        for route in routes
-        if route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-        if method != "HEAD"
-    }
+    """Return the methods of the path over all routes; where a route has its last word, not those for any word."""
+    matches = [(route, *route.matches(request.scope)) for route in request.app.routes if isinstance(route, Route)]
+    found = [(route, len(scope["path_params"])) for route, match, scope in matches if match is not Match.NONE]
+    fewest = min((params for _, params in found), default=0)
+    methods = {method for route, params in found if params == fewest for method in route.methods or ()}
+    return methods - {"HEAD"}
 
 
 _LOOKS: Final = ("GET", "HEAD", "OPTIONS")

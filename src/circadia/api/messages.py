@@ -8,7 +8,7 @@ from pydantic import Field, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
 from circadia.agents.directory import find_session, find_thread, hold_readers
-from circadia.api.bodies import Body, Names, own_agent
+from circadia.api.bodies import Body, Content, Names, ThreadName, own_agent
 from circadia.api.context import (
     FIRST_ROWS,
     Context,
@@ -47,7 +47,7 @@ router = noun_router("threads")
 class ThreadBody(Body):
     """A thread to open."""
 
-    name: str = Field(description="Name, 1 to 200 characters.", examples=["release notes"])
+    name: ThreadName = Field(description="Name, 1 to 200 characters.", examples=["release notes"])
     participants: Names = Field(
         default_factory=list[str],
         description="Participants: `name` or `session:name`. An agent that opens a thread always takes part.",
@@ -154,7 +154,7 @@ class MessageBody(Body):
         "`operator` for a person.",
         examples=["user"],
     )
-    content: str = Field(description="Text.", examples=["@writer please start"])
+    content: Content = Field(description="Text.", examples=["@writer please start"])
     mentions: Names = Field(
         default_factory=list[str],
         description="Participants to mention; a mention can wake them.",

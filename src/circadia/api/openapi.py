@@ -101,7 +101,7 @@ _ERRORS: Final = {
     413: ("TooLarge", "The body is over the limit."),
     421: ("Misdirected", "The `Host` header names no host of this server."),
     422: ("InvalidRequest", "Malformed JSON, an unknown key or a wrong value."),
-    429: ("LimitReached", "Too many requests with a wrong token."),
+    429: ("LimitReached", "Too many requests with a wrong token, or over another limit."),
     500: ("InternalError", "A fault in Circadia; see its log."),
     503: ("Unavailable", "The database does not answer, or the server is stopping; retry."),
     504: ("ReadTooSlow", "Reading this takes a person too long; ask for less."),
