@@ -40,3 +40,10 @@ def test_the_answer_that_the_page_shows_for_a_tool_is_one_that_it_can_give(tool:
     schema = get_annotations(tool.run)["return"].model_json_schema(by_alias=True, mode="serialization")
     jsonschema.validate(answer, schema)
     assert set(answer) == set(schema["properties"])
+
+
+def test_the_tools_that_take_something_away_say_so_and_no_others_do() -> None:
+    hints = {tool.name: tool.as_listed_tool().annotations for tool in TOOLS}
+    assert {name for name, hint in hints.items() if hint is not None and hint.destructive_hint} == {
+        "memory_replace", "memory_forget",
+    }  # fmt: skip

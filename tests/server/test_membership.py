@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from circadia.clock import SystemClock
+from circadia.errors import StartError
 from circadia.ids import MemberId
 from circadia.records.member import Member, Role
 from circadia.server.membership import Membership
@@ -57,3 +58,21 @@ async def test_the_way_to_the_database_does_not_shift_the_clock_and_a_slow_answe
     await membership.join()
     assert clock.offset == offset
     assert membership.leads
+
+
+def member_at(key: str, address: str) -> Member:
+    return Member(
+        id=MemberId(key), role=Role.ALL, version="0", host="here", address=address, token_check="check",
+        started_at=NOW, lease_until=NOW, connections=6,
+    )  # fmt: skip
+
+
+async def test_the_row_that_a_member_left_when_it_died_does_not_count_against_its_next_start(
+    sqlite_store: Store,
+) -> None:
+    clock = TripClock()
+    store = FarStore(sqlite_store, clock, 0.0)
+    await Membership(clock, store, member_at("mem_1", "http://here:4114")).join(max_connections=10)
+    await Membership(clock, store, member_at("mem_2", "http://here:4114")).join(max_connections=10)
+    with pytest.raises(StartError, match="PostgreSQL allows 10 connections; the other servers may open 6"):
+        await Membership(clock, store, member_at("mem_3", "http://here:4115")).join(max_connections=10)

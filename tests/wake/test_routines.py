@@ -85,6 +85,21 @@ async def test_a_pulse_that_a_routine_joins_runs_as_long_as_the_longest_of_both_
 
 
 @pytest.mark.spec("WAKE-45")
+async def test_a_routine_that_is_set_again_as_it_is_stays_due_and_a_changed_one_does_not(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60))
+    await team.routines(bob, spec)
+    team.clock.advance(60)
+    await team.routines(bob, spec)
+    await team.worker.step()
+    assert [each.routine for each in await team.wakes()] == ["r"]
+    team.clock.advance(60)
+    await team.routines(bob, spec.model_copy(update={"instructions": "do more"}))
+    await team.worker.step()
+    assert len(await team.wakes()) == 1
+
+
+@pytest.mark.spec("WAKE-45")
 async def test_a_routine_that_is_taken_away_leaves_no_ghost_waiting(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE, {"max_concurrent_pulse_sessions": 1})
     spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60), timeout_seconds=7)
