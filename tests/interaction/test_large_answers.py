@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ async def test_the_largest_schedule_keeps_the_event_loop_busy_for_less_than_50_m
 
 LONG = "word " * 1_700_000
 """More than the gateway keeps of an answer that it reads."""
-LONG_ANSWERS: dict[str, tuple[str, str, dict[str, object], dict[str, object]]] = {
+LONG_ANSWERS: dict[str, tuple[str, str, Any, Any]] = {
     "openai": (
         "/v1/chat/completions", "openai", CHAT,
         {"object": "chat.completion", "choices": [{"index": 0, "message": {"role": "assistant", "content": LONG}}]},
