@@ -1,5 +1,6 @@
 """The overview's band of needs, its figures and its timeline; the page Timeline; the day of an agent."""
 
+import asyncio
 import itertools
 import re
 
@@ -13,6 +14,9 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-16
 
 PHONE: ViewportSize = {"width": 390, "height": 800}
 WIDTHS = (390, 480, 700, 769, 900, 1200, 1600, 2560)
+_IS_LAID_OUT = """() => [...document.querySelectorAll(".scale")]
+  .every((each) => each.clientWidth > 0 && Math.abs(each.clientWidth - each.parentElement.clientWidth) <= 1)"""
+"""Whether each scale has the width of its place, which it learns after the window has changed."""
 _LABELS = """() => [...document.querySelectorAll(".scale text")].map((each) => each.getBoundingClientRect())
   .map(({ left, right }) => [left, right])"""
 
@@ -127,8 +131,9 @@ async def test_the_hours_of_a_scale_do_not_touch_each_other_at_any_width(site: S
                 await expect(page.locator(".scale text").last).to_contain_text(labels)
                 for width in WIDTHS:
                     await page.set_viewport_size({"width": width, "height": 800})
-                    await expect(page.locator(".scale").first).to_be_visible()
-                    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+                    async with asyncio.timeout(30):
+                        while not await page.evaluate(_IS_LAID_OUT):
+                            await asyncio.sleep(0.01)
                     places: list[list[float]] = await page.evaluate(_LABELS)
                     assert len(places) >= 3, (path, time, width, places)
                     gaps = [right[0] - left[1] for left, right in itertools.pairwise(places)]
