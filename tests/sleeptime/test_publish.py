@@ -197,7 +197,7 @@ async def test_more_than_the_ceiling_and_much_shorter_blocks_wait_for_a_person(s
     assert [state for state, _ in await stand.changes(run)] == ["published"] * 2 + ["staged"] * 4
     assert len(await stand.notes()) == 38
     async with stand.store.begin_write() as tx:
-        done = await stand.publisher.accept(tx, run, stand.bank)
+        done = await stand.publisher.accept(tx, run, stand.bank, by="ann")
     assert [each.state.value for each in done] == ["published"] * 4
     assert len(await stand.notes()) == 35
     assert (await stand.block("human")).value == "x" * 49
@@ -296,7 +296,7 @@ async def test_what_a_person_demotes_beside_a_pass_is_not_taken_for_the_pass_own
         await published(None if how == "partial" else BankWatermark(demotions=0, edited_at=None))
     async with stand.store.begin_write() as tx:
         if how == "accept":
-            await stand.publisher.accept(tx, run, stand.bank)
+            await stand.publisher.accept(tx, run, stand.bank, by="ann")
         elif how == "undo":
             await stand.publisher.undo(tx, run, stand.bank, by="ann")
         state = await tx.sleep_states.get(stand.bank.id)
