@@ -61,9 +61,12 @@ def shaped(schema: Mapping[str, Any], depth: int = 0) -> st.SearchStrategy[Json]
     match schema.get("type"):
         case "object" if "properties" in schema:
             fields = {key: shaped(each, depth + 1) for key, each in schema["properties"].items()}
-            if "wait_seconds" in fields:  # nothing works here that could end what is waited for
-                fields["wait_seconds"] = st.sampled_from([0, -1, "x", None])
-            required = {key: fields.pop(key) for key in schema.get("required", ())}
+            for wait in {"wait_seconds", "timeout_seconds"}.intersection(
+                fields
+            ):  # nothing here ends what is waited for
+                fields[wait] = st.sampled_from([0, -1, "x", None])
+            needed = [*schema.get("required", ()), "timeout_seconds"]  # some wait if it is not said
+            required = {key: fields.pop(key) for key in needed if key in fields}
             return st.fixed_dictionaries(required, optional=fields)
         case "array":
             return st.lists(shaped(schema["items"], depth + 1), max_size=3)

@@ -78,6 +78,7 @@ SLOWER: Final = {
     "list_banks": "counts the episodes of the banks",
     "show_sleeptime": "counts the backlog of the bank",
     "resume_answer": "is of its caller alone",
+    "report_savings": "adds up how long calls waited for people in its range of days",
     "search": "looks at up to 2,000 names of each kind",
     "sum_timeline": "counts all agents",
     "estimate_pass": "measures the backlog of the bank",

@@ -100,13 +100,13 @@ async def test_an_agent_names_what_will_wake_it_next_as_soon_as_that_changes(tmp
             return shown
 
         assert await coming() is None
-        daily = {"name": "daily", "instructions": "look", "cron": "0 6 * * *"}
+        rare = {"name": "rare", "instructions": "look", "cron": "30 6 29 2 *"}  # never at the same time as the other
         hourly = {"name": "hourly", "instructions": "look", "cron": "0 * * * *"}
-        schedule = (await server.rest("PUT", "/agents/ann/schedule", {"routines": [daily, hourly]}))[1]
+        schedule = (await server.rest("PUT", "/agents/ann/schedule", {"routines": [rare, hourly]}))[1]
         times = {routine["name"]: routine["next_at"] for routine in schedule["routines"]}
         assert await coming() == {"at": min(times.values()), "by": "routine hourly"}
-        await server.rest("PUT", "/agents/ann/schedule", {"routines": [daily, {**hourly, "enabled": False}]})
-        assert await coming() == {"at": times["daily"], "by": "routine daily"}
+        await server.rest("PUT", "/agents/ann/schedule", {"routines": [rare, {**hourly, "enabled": False}]})
+        assert await coming() == {"at": times["rare"], "by": "routine rare"}
         await server.rest("PATCH", "/agents/ann/coordination", {"wake_guardrails": {"cooldown_seconds": 60}})
         await sleep(server, "ann")
         blocker = {"to": "ann", "reason": "blocker"}
