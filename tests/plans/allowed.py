@@ -12,6 +12,7 @@ IN_LOOP: Final[Mapping[str, str]] = {
     r"^SELECT [^?$]+ FROM \w+( WHERE \w+\.name > \S+)?( ORDER BY [\w., ]+)?$": "a copy, by `circadia export`",
     r"^UPDATE (conversations SET handle|messages SET \"?indexed|usage_days SET charged_tokens)": "a migration",
     r"^UPDATE agents SET next_at = \( SELECT at ": "a migration",
+    r"^INSERT INTO span_sums .* FROM span_sums WHERE ": "a migration",
     # What a setting bounds.
     r"^SELECT count\(\*\) AS count_1 FROM passes WHERE passes\.started_at >=": "the passes of one day, for its budget",
     r"^DELETE FROM answer_verdicts WHERE .* ORDER BY answer_verdicts\.at DESC": "the verdicts that a bank keeps",
@@ -37,6 +38,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^SELECT count\(\*\) AS count_1(, count\(.*)? FROM (episodes|notes|answers) WHERE": "a bank's rows, for its page",
     r"^SELECT count\(\*\) AS count_1 FROM (threads|participants JOIN threads)": "open threads, up to an agent's limit",
     r"^SELECT coalesce\(sum\(benefits\.saved_tokens\)": "what memory has saved, for metrics and the overview",
+    r"^SELECT benefits\.day, sum\(benefits\.saved_nanousd\)": "the same by day",
     r"^SELECT \(SELECT count\(\*\) AS count_1 FROM episodes .*stale": "a bank's stale share, once in a pass",
     r"^SELECT .* FROM episodes WHERE episodes\.passages IS NULL ": "long texts of an older release, once an hour",
     # All of one thing, by an index of it.

@@ -369,7 +369,7 @@ class SearchableRows(Noun, ABC, Generic[Key, Row]):
             connection.execute(links)
             return connection.execute(rows).scalars().all()
 
-        return await self._run(work) if ids else ()
+        return await self._run(work, short=False) if ids else ()
 
     async def _demote(self, statements: tuple[Statement[Any], Statement[Any]], values: Mapping[str, object]) -> None:
         """Run the statements of `build_demotion`, and ask for a check of the bank."""
