@@ -67,8 +67,8 @@ REQUESTS: Final = 200
 """Writes, searches and the relay's calls of a round."""
 RELAYED: Final = 4
 """How many times as many calls the relay gets then: Linux counts a process' time in steps of 10 ms."""
-AFTER_START_SECONDS: Final = 6.0
-"""With the start of the others, so long that the first look for old rows is over."""
+AFTER_START_SECONDS: Final = 9.0
+"""With the start of the others, so long that the first look for old rows is over, and PostgreSQL has counted it."""
 IDLE_SECONDS: Final = 6
 MOST_IDLE: Final = {"commits seen": 0.2, "transactions": 5.0, "rows written": 2.0}
 """LARGE-06: two round trips a second, and on PostgreSQL those of leases, which are written."""
