@@ -22,8 +22,8 @@ API_SOURCES = $(shell find $(addprefix src/circadia/,api records schemas setting
 # The tests that need no browser, Node or container; they run on each newer Python that is found. A shim of pyenv may fail.
 CORE := $(addprefix tests/,answers api contract durability gateway interaction jobs llm mcp_server memory records server settings sleeptime stores telemetry testing wake)
 find_python = $(shell for each in $$(command -v python3.$(1)) $$HOME/.pyenv/versions/3.$(1).*/bin/python; do "$$each" -c '' 2>/dev/null && { echo "$$each"; break; }; done)
-# Most tests wait for servers that they have started: three times as many at once as there are cores keep these busy.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 3)
+# Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # Tests start some hundred programs: none compiles the code anew, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=
