@@ -17,7 +17,7 @@ PAGE = 20
 PLANNING_COST = 2.5
 """What PostgreSQL counts for planning, for each table of a statement and once more: 1,000 `cpu_operator_cost`."""
 MANY = 20
-"""A column with more values than this names things; one with fewer has states, which a statement means as it says."""
+"""A column with more values than this names things; one with fewer has states."""
 STEPS_AT_ONCE = 100
 """SQLite's steps are counted in hundreds: a call for each would take longer than the steps."""
 _ALIAS = re.compile(r'\b(?:FROM|JOIN|,|UPDATE|INTO)\s+"?(\w+)"?(?:\s+AS\s+"?(\w+)"?)?')
@@ -25,8 +25,15 @@ _PLACE = re.compile(r"\?|\$(\d+)(?:::[\w ]+)?")
 _LIMIT = re.compile(r"\bLIMIT $")
 _COMPARED = re.compile(r'(?:"?(\w+)"?\.)?"?(\w+)"? (=|<=|>=|<|>|IN \() ?(?:\(?(?:\?|\$\d+(?:::\w+)?), )*\(?$')
 
-Compared = tuple[str, str, str]
-"""A table, a column of it, and the operator that compares a value with it."""
+
+class Compared(NamedTuple):
+    """What a value of a statement is compared with."""
+
+    table: str
+    column: str
+    operator: str
+    place: int
+    """Which value of a list it is, from 0."""
 
 
 class Unusable(Exception):
@@ -44,20 +51,21 @@ class WorldDatabase(Protocol):
 
 
 def find_compared(statement: SentStatement) -> list[Compared | None]:
-    """Return for each value of the statement the table, column and operator that it is compared with, or none."""
+    """Return for each value of the statement what it is compared with, or none."""
     text = statement.text
     tables = {alias or name: name for name, alias in _ALIAS.findall(text)}
     found: dict[int, Compared] = {}
     for number, place in enumerate(_PLACE.finditer(text)):
         position = int(place[1]) - 1 if place[1] else number
         before = _COMPARED.search(text[: place.start()])
-        if before is None or (before[3].startswith("IN") and not before[0].endswith("(")):
-            continue  # of a list, one is the commonest: a planner would take copies of it for many rows
+        if before is None:
+            continue
         owner, column, operator = before[1], before[2], before[3]
         candidates = [owner] if owner else list(tables)
         table = next((tables[name] for name in candidates if name in tables), None)
         if table is not None:
-            found[position] = (table, column, "=" if operator.startswith("IN") else operator)
+            listed = before[0].count(", ")
+            found[position] = Compared(table, column, "=" if operator.startswith("IN") else operator, listed)
     return [found.get(position) for position in range(len(statement.values))]
 
 
@@ -73,32 +81,46 @@ def shrink_pages(statement: SentStatement) -> SentStatement:
 
 FEW, NO = 5, 0
 """Rows that a probe's bounds leave: what finds nothing, as what looks for due work mostly does, must cost as little."""
+COMMONEST = 1_000
+"""Values of a column that are tried: the longest list of a statement takes so many."""
+ABSENT = "absent"
+"""The state that nothing is in: what a filter finds last."""
 
 
-def _commonest_query(table: str, column: str) -> str:
-    return (
-        f'SELECT "{column}", (SELECT count(DISTINCT "{column}") FROM {table}) FROM {table} '
-        f'WHERE "{column}" IS NOT NULL GROUP BY "{column}" ORDER BY count(*) DESC, "{column}" LIMIT 1'
-    )
-
-
-def _bound_query(table: str, column: str, operator: str, left: int) -> str:
+def _find_query(where: Compared, left: int) -> str:
+    table, column, operator, _ = where
+    if operator == "=":
+        return (
+            f'SELECT "{column}" FROM {table} GROUP BY "{column}" ORDER BY count(*) DESC, "{column}" LIMIT {COMMONEST}'
+        )
     direction = "DESC" if operator.startswith(">") else "ASC"
     order = f'WHERE "{column}" IS NOT NULL ORDER BY "{column}" {direction}'
     return f'SELECT "{column}" FROM {table} {order} LIMIT 1 OFFSET {left}'
 
 
-def _read_bound(row: Sequence[Any] | None, operator: str, left: int) -> int | None:
-    if not row or not isinstance(row[0], int):
+def _choose(found: Sequence[Any], where: Compared, left: int) -> Any:
+    """Return the value to compare with, of what `_find_query` has found; none for the recorded one.
+
+    It does not hang on what a test happened to send: what names a thing is the commonest (the next of them for the next
+    of a list), a bound leaves `left` rows, and no row has a state.
+    """
+    found = [value for value in found if value is not None]
+    if not found:
         return None
-    return row[0] if left else row[0] + (1 if operator.startswith(">") else -1)
+    if where.operator == "=":
+        if len(found) > MANY or where.column.endswith("id"):
+            return found[where.place % len(found)]
+        return ABSENT if left == NO and type(found[0]) is str else None
+    if not isinstance(found[0], int):
+        return None
+    return found[0] if left else found[0] + (1 if where.operator.startswith(">") else -1)
 
 
 class SqliteWorld:
     def __init__(self, folder: Path) -> None:
         self._connection = sqlite3.connect(folder / "circadia.db", isolation_level=None)
         self._connection.execute("PRAGMA foreign_keys = ON")
-        self._values: dict[tuple[Compared, int], Any] = {}
+        self._found: dict[str, Sequence[Any]] = {}
         self._steps = 0
         # Every statement counts from the same state: none may find pages in a cache that another has filled.
         self._connection.execute("PRAGMA cache_size = -100000")
@@ -135,20 +157,17 @@ class SqliteWorld:
     def _value(self, where: Compared | None, recorded: Any, left: int) -> Any:
         if where is None or recorded is None:
             return recorded
-        if (where, left) not in self._values:
-            self._values[where, left] = self._find(*where, left)
-        found = self._values[where, left]
-        return recorded if found is None else found
+        query = _find_query(where, left)
+        if query not in self._found:
+            self._found[query] = self._find(query)
+        chosen = _choose(self._found[query], where, left)
+        return recorded if chosen is None else chosen
 
-    def _find(self, table: str, column: str, operator: str, left: int) -> Any:
+    def _find(self, query: str) -> Sequence[Any]:
         try:
-            if operator == "=":
-                row = self._connection.execute(_commonest_query(table, column)).fetchone()
-                return row[0] if row and row[1] > MANY else None
-            row = self._connection.execute(_bound_query(table, column, operator, left)).fetchone()
-            return _read_bound(row, operator, left)
+            return [row[0] for row in self._connection.execute(query)]
         except sqlite3.Error:
-            return None
+            return ()
 
 
 class _Plan(NamedTuple):
@@ -162,7 +181,7 @@ class _Plan(NamedTuple):
 class PostgresWorld:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._values: dict[tuple[Compared, int], Any] = {}
+        self._found: dict[str, Sequence[Any]] = {}
 
     async def measure(self, statement: SentStatement) -> int:
         return max([await self._measure(statement, left) for left in (FEW, NO)])
@@ -205,20 +224,17 @@ class PostgresWorld:
     async def _value(self, where: Compared | None, recorded: object, left: int) -> object:
         if where is None or recorded is None:
             return recorded
-        if (where, left) not in self._values:
-            self._values[where, left] = await self._find(*where, left)
-        found = self._values[where, left]
-        return recorded if found is None or not isinstance(recorded, str | int) else found
+        query = _find_query(where, left)
+        if query not in self._found:
+            self._found[query] = await self._find(query)
+        chosen = _choose(self._found[query], where, left)
+        return recorded if chosen is None or not isinstance(recorded, str | int) else chosen
 
-    async def _find(self, table: str, column: str, operator: str, left: int) -> Any:
+    async def _find(self, query: str) -> Sequence[Any]:
         try:
-            if operator == "=":
-                row = await self._connection.fetchrow(_commonest_query(table, column))
-                return row[0] if row and row[1] > MANY else None
-            row = await self._connection.fetchrow(_bound_query(table, column, operator, left))
-            return _read_bound(row, operator, left)
+            return [row[0] for row in await self._connection.fetch(query)]
         except asyncpg.PostgresError:
-            return None
+            return ()
 
 
 def _literal(value: object) -> str:

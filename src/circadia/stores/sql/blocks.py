@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Select, bindparam, func, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, func, select, true, update
 
 from circadia.ids import BankId
 from circadia.records.block import Block, BlockSpan
@@ -37,26 +37,33 @@ _SELECT_HISTORY = Statement(
     read=_read_block,
 )
 _ALL_VERSIONS: Final = 2**31 - 1
-_NEWEST = (
-    select(blocks.c.label, func.max(blocks.c.version).label("version"))
-    .where(blocks.c.bank_id == bindparam("bank"))
-    .group_by(blocks.c.label)
-)
 _OF_BANK = select(blocks).where(blocks.c.bank_id == bindparam("bank"))
+_FIRST_LABEL = _OF_BANK.with_only_columns(func.min(blocks.c.label).label("label"))
+_SO_FAR = _FIRST_LABEL.cte("labels", recursive=True)
+_NEXT_LABEL = _FIRST_LABEL.where(blocks.c.label > _SO_FAR.c.label).scalar_subquery()
+_LABELS = _SO_FAR.union_all(select(_NEXT_LABEL).where(_SO_FAR.c.label.is_not(None)))
+"""Each label by a look at the index: `DISTINCT` and `GROUP BY` read each version."""
+_VERSIONS = blocks.alias("versions")
 
 
-def _select_present(newest: Select[Any, Any]) -> Statement[Block]:
-    """Select the blocks of these labels and versions, without deleted ones."""
-    versions = newest.subquery()
-    rows = _OF_BANK.join(versions, (versions.c.label == blocks.c.label) & (versions.c.version == blocks.c.version))
-    return Statement(rows.where(blocks.c.deleted.is_(False)).order_by(blocks.c.label), read=_read_block)
+def _select_present(*conditions: ColumnElement[bool]) -> Statement[Block]:
+    """Select the newest of `_VERSIONS` under the conditions, of each block that it does not mark as deleted."""
+    newest = (
+        select(func.max(_VERSIONS.c.version))
+        .where(_VERSIONS.c.bank_id == bindparam("bank"), _VERSIONS.c.label == _LABELS.c.label, *conditions)
+        .correlate(_LABELS)
+        .scalar_subquery()
+    )
+    is_newest = blocks.c.bank_id == bindparam("bank"), blocks.c.label == _LABELS.c.label, blocks.c.version == newest
+    # An outer join, in the order of the labels, so that planners begin with these few.
+    rows = select(blocks).select_from(_LABELS.outerjoin(blocks, and_(*is_newest)))
+    is_deleted = func.coalesce(blocks.c.deleted, true())
+    return Statement(rows.where(is_deleted.is_(False)).order_by(_LABELS.c.label), read=_read_block)
 
 
-_SELECT_PRESENT = _select_present(_NEWEST)
-_SELECT_PRESENT_AT = _select_present(_NEWEST.where(blocks.c.at <= bindparam("then", type_=Instant)))
-_SELECT_LABELS = Statement(
-    select(blocks.c.label).where(blocks.c.bank_id == bindparam("bank")).distinct().order_by(blocks.c.label)
-)
+_SELECT_PRESENT = _select_present()
+_SELECT_PRESENT_AT = _select_present(_VERSIONS.c.at <= bindparam("then", type_=Instant))
+_SELECT_LABELS = Statement(select(_LABELS.c.label).where(_LABELS.c.label.is_not(None)).order_by(_LABELS.c.label))
 _SELECT_VERSIONS = Statement(_OF_BANK.order_by(blocks.c.label, blocks.c.version), read=_read_block)
 _REWRITE = Statement(
     update(blocks)
