@@ -1,10 +1,11 @@
 """`circadia dream` over folders as the coding agents keep them (DREAM-40 … DREAM-42)."""
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from circadia.clock import SystemClock
 from circadia.records.dream_job import DreamMode
 from circadia.sleeptime.markdown.dream_state import load_state, save_state
 from circadia.sleeptime.markdown.folder_edits import FolderAnswer
+from circadia.sleeptime.markdown.folder_lock import lock_memory_folder
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
@@ -332,6 +334,9 @@ SITUATIONS: Mapping[str, tuple[Mapping[str, object], int, str, str]] = {
         {"failures": 3, "failed_at": NOW, "trouble": "no answer"}, 5, "no: 3 dreams in a row failed", "it proposes",
     ),
     "a proposal waits": ({}, 5, "no: the changes of a dream wait for a person", "nothing: the changes of pas_"),
+    "another process dreams": (
+        {"is_accepted": True}, 5, "no: process {pid} on ", "UTC, dreams over the folder now",
+    ),
     "no model": ({}, 5, "yes, at the next look", "reads no session without a model, and only tidies the folder"),
 }  # fmt: skip
 
@@ -355,8 +360,13 @@ async def test_the_status_says_what_will_happen_and_why_not(
     if name == "no model":
         (home / "circadia.yaml").write_text("{}", "utf-8")
     save_state(stand.root, load_state(stand.root), **changes)
-    table = (await run("dream", "status", "memory", "--transcripts", "sessions")).out
+    with ExitStack() as held:
+        if name == "another process dreams":
+            held.enter_context(lock_memory_folder(stand.root, SystemClock()))
+        before = {path: path.stat().st_mtime_ns for path in stand.root.rglob("*")}
+        table = (await run("dream", "status", "memory", "--transcripts", "sessions")).out
+        found = (await run("dream", "status", "memory", "--transcripts", "sessions", "--json")).json
+        assert {path: path.stat().st_mtime_ns for path in stand.root.rglob("*")} == before
     shown = " ".join(re.sub("[│|]", " ", table).split())
-    assert by_itself in shown
-    found = (await run("dream", "status", "memory", "--transcripts", "sessions", "--json")).json
+    assert by_itself.format(pid=os.getpid()) in shown
     assert by_hand in found["outlook"]

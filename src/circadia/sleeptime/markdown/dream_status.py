@@ -24,6 +24,7 @@ from circadia.sleeptime.markdown.dream_state import (
     save_state,
 )
 from circadia.sleeptime.markdown.folder_bank import take_snapshot
+from circadia.sleeptime.markdown.folder_lock import find_holder
 from circadia.sleeptime.markdown.publication import PublicationResult, has_proposal, list_history
 from circadia.sleeptime.markdown.sessions import SessionIntake
 from circadia.sleeptime.markdown.upkeep import UpkeepRun
@@ -38,6 +39,8 @@ class DreamStatus:
     state: DreamState
     waits_for: str
     """What a dream that begins by itself waits for; empty if one is due."""
+    dreaming: str
+    """Who dreams over the folder now; empty if nobody does."""
     waiting: str
     """The dream that waits for a person; empty without one."""
     files: int
@@ -59,6 +62,8 @@ class DreamStatus:
     @property
     def outlook(self) -> str:
         """What a dream does that a person starts now, and why not more."""
+        if self.dreaming:
+            return f"nothing: {self.dreaming} dreams over the folder now"
         if self.waiting:
             return f"nothing: the changes of {self.waiting} wait; accept or refuse them"
         reads = (
@@ -86,10 +91,15 @@ def fetch_status(root: Path, intake: SessionIntake, clock: Clock, model: ChatMod
         if any((folder / "memory").glob("*.md"))
     ]
     waiting = next((each.id for each in list_history(root) if each.proposed), "")
-    waits_for = find_wait_before_scan(known.model_copy(update={"scanned_at": None}), now)
+    dreaming = find_holder(root, clock)
+    waits_for = (
+        f"{dreaming} dreams over it now"
+        if dreaming
+        else find_wait_before_scan(known.model_copy(update={"scanned_at": None}), now)
+    )
     return DreamStatus(
-        state=state, waits_for=waits_for or (WAITS if waiting else find_wait_after_scan(known)), waiting=waiting,
-        files=len(snapshot.documents),
+        state=state, waits_for=waits_for or (WAITS if waiting else find_wait_after_scan(known)),
+        dreaming=dreaming, waiting=waiting, files=len(snapshot.documents),
         entries=len(snapshot.entries), findings=findings, worktrees=list(map(str, scan.worktrees)),
         sessions=len(scan.new), excluded=scan.excluded,
         tokens=0 if used is None else (used.input_tokens or 0) + (used.output_tokens or 0),

@@ -11,14 +11,15 @@ import re
 import secrets
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.sleeptime.markdown.anchored_folder import (
+    OWN_FOLDER,
     AnchoredFolder,
     FileLocation,
     open_anchored,
@@ -97,8 +98,9 @@ def _take_number(root: Path, folder: AnchoredFolder, draft: FileLocation) -> str
     """Make the draft the lock and return its number. Raises Conflict while another one holds it."""
     while True:
         numbers = _list_numbers(folder)
-        if numbers:
-            _refuse_living_holder(root, folder.file(numbers[-1]), draft)
+        # By the disk's own clock, so that those of two machines need not agree.
+        if numbers and (holder := _find_living(folder.file(numbers[-1]), draft.touch)):
+            raise Conflict(f"{holder} dreams over {str(root)!r}; wait until it ends, or stop it")
         number = f"{int(numbers[-1] if numbers else 0) + 1:012}"
         try:
             draft.link(folder.file(number))
@@ -113,23 +115,31 @@ def _take_number(root: Path, folder: AnchoredFolder, draft: FileLocation) -> str
     return number
 
 
-def _refuse_living_holder(root: Path, lock: FileLocation, draft: FileLocation) -> None:
+def find_holder(root: Path, clock: Clock) -> str:
+    """Return who dreams over the folder now, empty if nobody does; writes nothing."""
+    path = PurePosixPath(OWN_FOLDER, _LOCK_FOLDER)
+    with suppress(FileNotFoundError), open_anchored(root) as top, top.open_folder(path) as folder:
+        for number in _list_numbers(folder)[-1:]:
+            return _find_living(folder.file(number), clock.now().timestamp)
+    return ""
+
+
+def _find_living(lock: FileLocation, read_time: Callable[[], float]) -> str:
+    """Return the name of the lock's holder, empty if it is gone or silent."""
     try:
         handle = lock.open(os.O_RDONLY)
     except FileNotFoundError:
-        return
+        return ""
     with os.fdopen(handle, "rb") as file:
         text = file.read(4096)
-        # Both times are the disk's own, so that the clocks of two machines need not agree.
-        silent = draft.touch() - os.fstat(handle).st_mtime >= STALE_SECONDS
-        if not text or silent:
-            return
+        if not text or read_time() - os.fstat(handle).st_mtime >= STALE_SECONDS:
+            return ""
         host, _, name = text.decode("utf-8", "replace").partition("\n")
         if host == socket.gethostname():
             with suppress(OSError):  # a shared lock: two takers that look at once do not hinder each other
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return  # the holder's process is gone
-    raise Conflict(f"{name or 'another dreamer'} dreams over {str(root)!r}; wait until it ends, or stop it")
+                return ""  # the holder's process is gone
+    return name or "another dreamer"
 
 
 def _list_numbers(folder: AnchoredFolder) -> list[str]:
