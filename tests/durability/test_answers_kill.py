@@ -120,6 +120,7 @@ async def show_what_is_ready(made: Hall, scopes: dict[str, AnswerScope]) -> None
             assert answer.text.startswith(f"{names[scope]}: {phrasings[0]} ")
             assert (tuple(answer.basis.shown), answer.expires_at - answer.made_at) == (("ann",), timedelta(days=1))
             assert not (await lookup.validity(tx, bank, answer)).why_not
+            assert await lookup.has_answer(tx, bank, scope, phrasings[0], None)  # waits for the index; a call does not
             for each in phrasings:
                 ready = await lookup.find(tx, bank, scope, each)
                 assert (ready.outcome, ready.answer) == (LookupOutcome.HIT, answer)

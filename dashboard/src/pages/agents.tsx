@@ -13,7 +13,7 @@ import { Lasting } from "../parts/time";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { useAgentRows } from "../server/agent-rows";
 import { circadia } from "../server/circadia";
-import { formatCount } from "../server/format";
+import { formatCount, formatNumberOf } from "../server/format";
 import { useHoldsElsewhere } from "../server/holds";
 import { splitReference } from "../server/reference";
 import { useTypedPart, useViewPart } from "../server/view";
@@ -120,9 +120,9 @@ function AgentTable({ listed }: { listed: readonly AgentStateView[] }) {
       </Group>
       <Group justify="space-between" mih={30}>
         <Text size="sm" role="status">
-          {formatCount(shown.length)} of {formatCount(rows.length)} agents
+          {formatCount(shown.length)} of {formatNumberOf(rows.length, "agent")}
           {selected.length > 0 && `, ${formatCount(selected.length)} selected`}
-          {unlisted > 0 && `; without ${formatCount(unlisted)} calls that other servers hold`}
+          {unlisted > 0 && `; without ${formatNumberOf(unlisted, "call")} that other servers hold`}
         </Text>
         {selected.length > 0 && <BulkActs agents={selected} />}
       </Group>

@@ -13,7 +13,7 @@ import { Stat } from "../parts/stat";
 import { DateTime } from "../parts/time";
 import { UnifiedDiff } from "../parts/unified-diff";
 import { circadia } from "../server/circadia";
-import { formatCount, formatUsd } from "../server/format";
+import { formatNumberOf, formatUsd } from "../server/format";
 import { dreamDiffQuery, dreamQuery } from "../server/queries";
 
 /** One dream: what it changed or proposes, and a person's verdict on it. */
@@ -51,7 +51,7 @@ function Facts({ dream }: { dream: DreamView }) {
             {dream.summary || "nothing yet"}
           </Text>
         </Stat>
-        <Stat label="Cost" note={`${formatCount(dream.usage.calls)} calls, ${formatCount(dream.usage.tokens)} tokens`}>
+        <Stat label="Cost" note={`${formatNumberOf(dream.usage.calls, "call")}, ${formatNumberOf(dream.usage.tokens, "token")}`}>
           {formatUsd(dream.usage.usd)}
         </Stat>
         <Stat label="Result" note={isOfFolder(dream) ? dream.mode : "a new bank"}>

@@ -10,7 +10,7 @@ import { QueryView } from "../parts/query-view";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { callsAddress } from "../server/call-filter";
 import { startOfDay } from "../server/clock";
-import { formatCount, formatUsd } from "../server/format";
+import { formatCount, formatNumberOf, formatUsd } from "../server/format";
 import { providersQuery, usageQuery } from "../server/queries";
 
 interface Provider extends UpstreamView {
@@ -29,7 +29,7 @@ const COLUMNS: Column<Provider>[] = [
     header: "Calls today",
     width: "6rem",
     cell: ({ name, calls }) => (
-      <Anchor component={Link} size="sm" href={callsAddress({ upstream: name, since: startOfDay() })} aria-label={`${formatCount(calls)} calls of ${name} today`}>
+      <Anchor component={Link} size="sm" href={callsAddress({ upstream: name, since: startOfDay() })} aria-label={`${formatNumberOf(calls, "call")} of ${name} today`}>
         {formatCount(calls)}
       </Anchor>
     ),

@@ -1,7 +1,7 @@
 import type { BalanceView } from "@circadia/client";
 import { Table, Text } from "@mantine/core";
 
-import { formatCount, formatUsd } from "../server/format";
+import { formatCount, formatNumberOf, formatUsd } from "../server/format";
 
 /** What each operation of passes saves and costs. */
 export function Balances({ balances }: { balances: readonly BalanceView[] }) {
@@ -23,10 +23,10 @@ export function Balances({ balances }: { balances: readonly BalanceView[] }) {
               <Table.Td>{balance.operation}</Table.Td>
               <Table.Td ta="end">{formatCount(balance.uses)}</Table.Td>
               <Table.Td ta="end">
-                {formatUsd(balance.saved_usd)}, {formatCount(balance.saved_tokens)} tokens
+                {formatUsd(balance.saved_usd)}, {formatNumberOf(balance.saved_tokens, "token")}
               </Table.Td>
               <Table.Td ta="end">
-                {formatUsd(balance.spent_usd)}, {formatCount(balance.spent_tokens)} tokens
+                {formatUsd(balance.spent_usd)}, {formatNumberOf(balance.spent_tokens, "token")}
               </Table.Td>
             </Table.Tr>
           ))}

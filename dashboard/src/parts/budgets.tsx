@@ -5,7 +5,7 @@ import { Link } from "wouter";
 
 import { callsAddress } from "../server/call-filter";
 import { startOfDay } from "../server/clock";
-import { formatCount, formatDuration, formatUsd } from "../server/format";
+import { formatCount, formatDuration, formatNumberOf, formatUsd } from "../server/format";
 import { usageQuery, wakeStatsQuery } from "../server/queries";
 import { QueryView } from "./query-view";
 import { DateTime } from "./time";
@@ -48,7 +48,7 @@ export function Budgets({ agent }: { agent: AgentView }) {
             </SimpleGrid>
             <Text size="sm" c="dimmed">
               The agent&apos;s day is {stats.date} in {stats.timezone}. Its wakes count anew at{" "}
-              <DateTime at={stats.resets_at} />. {stats.deferred} wakes are deferred.
+              <DateTime at={stats.resets_at} />. {formatNumberOf(stats.deferred, "deferred wake")}.
             </Text>
           </>
         )}

@@ -3,7 +3,7 @@ import { SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { startOfDay } from "../server/clock";
-import { formatCount, formatDuration, formatUsd } from "../server/format";
+import { formatCount, formatDuration, formatNumberOf, formatUsd } from "../server/format";
 import { holdsQuery, savingsQuery, timelineSumsQuery, usageQuery } from "../server/queries";
 import { splitToday } from "../server/timeline";
 import { lastDays } from "../server/usage-by-day";
@@ -101,7 +101,7 @@ function InPulse({ overview, sums }: FigureProps) {
       icon="pulse"
       tone="pulse"
       href="/agents?state=pulsing"
-      note={`${formatCount(admitted)} wakes admitted, ${formatCount(refused)} refused today; ${COMPARED_DAYS}-day mean ${formatCount(wakes.mean)} admitted`}
+      note={`${formatNumberOf(admitted, "wake")} admitted, ${formatCount(refused)} refused today; ${COMPARED_DAYS}-day mean ${formatCount(wakes.mean)} admitted`}
     >
       {overview.pulsing}
       <Sparkline label="Pulses today" values={pulse.values.map((value) => value / QUARTER_SECONDS)} colour="var(--tone-pulse)" />

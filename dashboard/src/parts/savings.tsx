@@ -2,7 +2,7 @@ import type { OverviewView } from "@circadia/client";
 import { SimpleGrid, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
-import { formatCount, formatDuration, formatUsd } from "../server/format";
+import { formatCount, formatDuration, formatNumberOf, formatUsd } from "../server/format";
 import { savingsQuery } from "../server/queries";
 import { COMPARED_DAYS } from "./figures";
 import { Stat } from "./stat";
@@ -31,18 +31,18 @@ export function Savings({ overview }: { overview: OverviewView }) {
         <Stat label="Wakes refused or joined" href="/wakes" note="runs that did not start">
           {formatCount((wakes.refused ?? 0) + (wakes.coalesced ?? 0))}
         </Stat>
-        <Stat label="Ready answers served" note={`${formatCount(overview.hints_today)} hints, ${formatCount(overview.misses_today)} misses`}>
+        <Stat label="Ready answers served" note={`${formatNumberOf(overview.hints_today, "hint")}, ${formatNumberOf(overview.misses_today, "miss", "misses")}`}>
           {formatCount(overview.served_today)}
         </Stat>
         <Stat
           label="Sleep-time work, net"
           href="/passes"
           note={
-            `saved ${formatCount(overview.saved_tokens_today)} tokens (${formatUsd(overview.saved_usd_today)}), ` +
+            `saved ${formatNumberOf(overview.saved_tokens_today, "token")} (${formatUsd(overview.saved_usd_today)}), ` +
             `spent ${formatCount(spentTokens)} (${formatUsd(spentUsd)})`
           }
         >
-          {`${formatCount(tokens)} tokens`}
+          {formatNumberOf(tokens, "token")}
         </Stat>
       </SimpleGrid>
     </section>

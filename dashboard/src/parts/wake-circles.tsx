@@ -2,6 +2,7 @@ import { Alert, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Fragment } from "react";
 
+import { formatNumberOf } from "../server/format";
 import { circlesQuery } from "../server/queries";
 import { Icon } from "./icon";
 import { AgentLink } from "./name";
@@ -20,7 +21,7 @@ export function WakeCircles({ agent }: { agent?: string }) {
               <AgentLink reference={each} />
             </Fragment>
           ))}
-          {agents.length > 8 && ` and ${agents.length - 8} more`}: {wakes} wakes; from <AgentLink reference={from} /> to{" "}
+          {agents.length > 8 && ` and ${agents.length - 8} more`}: {formatNumberOf(wakes, "wake")}; from <AgentLink reference={from} /> to{" "}
           <AgentLink reference={to} />: {used} {limit === null ? "without a limit" : `of at most ${limit}`}
         </Text>
       ))}

@@ -1,6 +1,6 @@
 import type { PassCostView, PassView } from "@circadia/client";
 
-import { formatCount, formatUsd } from "./format.ts";
+import { formatCount, formatNumberOf, formatUsd } from "./format.ts";
 
 const EFFECTS: Record<string, string> = {
   add_note: "notes added", retire_note: "notes retired", demote_episode: "episodes demoted", write_block: "blocks written",
@@ -18,7 +18,7 @@ export function describeEffect({ counts }: Pick<PassView, "counts">): string {
 
 export function describeCost({ calls, tokens, usd }: PassCostView): string {
   if (calls === 0) return "no model call";
-  return `${formatUsd(usd)}, ${formatCount(tokens)} tokens, ${formatCount(calls)} calls`;
+  return `${formatUsd(usd)}, ${formatNumberOf(tokens, "token")}, ${formatNumberOf(calls, "call")}`;
 }
 
 /** Whether the pass has not ended. */
