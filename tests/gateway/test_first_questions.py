@@ -76,7 +76,7 @@ async def test_calls_that_come_while_answers_are_loaded_wait_a_moment_and_are_to
 
         try:
             assert await asyncio.gather(*(asked() for _ in range(8))) == [("miss", "loading")] * 8
-            assert all(each is not None and 0.1 < each <= 0.2 for each in timeouts)
+            assert 0.1 < max(each or 60 for each in timeouts) <= 0.2
         finally:
             loaded.set()
         headers = {"authorization": f"Bearer {ADMIN}"}

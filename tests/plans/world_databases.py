@@ -112,7 +112,7 @@ def _choose(found: Sequence[Any], where: Compared, left: int) -> Any:
             return found[where.place % len(found)]
         return ABSENT if left == NO and type(found[0]) is str else None
     if not isinstance(found[0], int):
-        return None
+        return found[0] if type(found[0]) is str else None
     return found[0] if left else found[0] + (1 if where.operator.startswith(">") else -1)
 
 
