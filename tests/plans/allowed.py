@@ -69,6 +69,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"FROM agents JOIN sessions .* json_each": "which of the agents that a gateway knows were changed",
     r"^DELETE FROM (routines|answers|answer_verdicts|evidence|provenances|deliveries) WHERE .* IN ": "a page",
     r"^DELETE FROM (approvals|alert_history|event_waits|named_events) WHERE .* IN ": "a page",
+    r"^WITH RECURSIVE labels.* versions\.at <= ": "the blocks as of a day: the versions since, newest first",
     r"^WITH RECURSIVE labels.*coalesce\(blocks\.deleted, true\)": "the blocks of a bank",
     r"^UPDATE deliveries SET state=.* deliveries\.message_id IN ": "an agent's unhandled messages, taken to be few",
     # What goes for good, in pages.
