@@ -1,5 +1,6 @@
 """The model sees a folder as its agent does, and names the file of each edit (DREAM-44, finding D8)."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -67,6 +68,33 @@ async def test_the_model_sees_the_index_and_each_file_with_its_description_headi
     assert "To deploy:\n| \n| 1. Run make check.\n| 2. Push the tag.\n" in data
     assert data.index("| ## Deploy") < data.index("To deploy:") < data.index("## Said now")
     assert "## Logs of single days, which are sources\n2026-11-20.md\n" in data
+
+
+@pytest.mark.spec("DREAM-40")
+@pytest.mark.parametrize("is_workspace", [True, False])
+async def test_what_begins_with_a_day_is_a_log_only_where_an_agent_keeps_its_logs(
+    stand: DreamStand, is_workspace: bool
+) -> None:
+    """Neither a report in a workspace, nor what Codex writes anew itself, nor a session that is named so."""
+    if is_workspace:
+        stand.write("AGENTS.md", "# Agents\n")
+    logs = {
+        "memory/2026-11-20.md": "Booked the dentist.",
+        "reports/2026-11-21.md": "Sold 40 lamps.",
+        "rollout_summaries/2026-11-22T08-02-45-x.md": "The night run was mended.",
+    }
+    for name, text in logs.items():
+        path = stand.write(name, f"- {text}\n")
+        long_ago = path.stat().st_mtime - 7200
+        os.utime(path, (long_ago, long_ago))
+    stand.session("2026-11-23-standup", "We have moved to Porto.")
+    await stand.dream()
+    shown = stand.asked[0].data.partition("## Logs of single days")[2]
+    assert "## Log of 2026-11-20\n" in shown
+    assert ("Sold 40 lamps." in shown) is not is_workspace
+    assert "The night run" not in shown
+    assert "Porto" in shown.partition("## Said now\n")[2].partition("## ")[0]
+    assert "Log of 2026-11-23" not in shown
 
 
 async def test_why_and_how_to_apply_stay_with_the_entry_that_is_replaced(stand: DreamStand) -> None:

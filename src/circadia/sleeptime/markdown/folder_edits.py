@@ -18,7 +18,7 @@ from circadia.errors import InvalidRequest
 from circadia.ids import EpisodeId
 from circadia.memory.context import estimate_tokens
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.figures import find_calendar_dates
 from circadia.sleeptime.grounding.source_check import find_context
@@ -162,9 +162,9 @@ class FolderConsolidation(Consolidate):
         notes = projected_notes.project_notes(view)
         sheet = FolderSheet(snapshot, notes, step.episodes)
         for part in parts:
-            metadata = part.episodes[0].metadata
-            is_log = DAY_NAME.match(str(metadata.get("session") or "")) is not None
-            sheet.lines.add_heading(f"Log of {metadata['session']}" if is_log else "Said now")
+            first = part.episodes[0]
+            is_log = first.kind is EpisodeKind.FACT and "session" in first.metadata
+            sheet.lines.add_heading(f"Log of {first.metadata['session']}" if is_log else "Said now")
             sheet.lines.add_episodes(part.episodes, longest=WHOLE)
         refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         sheet.lines.add_refusals(refused)
