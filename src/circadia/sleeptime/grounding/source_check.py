@@ -129,8 +129,10 @@ class Sources:
 
     @cached_property
     def has_capitalized_names(self) -> bool:
-        """Return whether capitals mark names in these texts, which are longer than most claims."""
-        return _has_capitalized_names(" ".join(text.text for text in self._texts)[:LANGUAGE_CHARACTERS])
+        """Return whether capitals mark names in each of these texts, which are longer than most claims."""
+        return bool(self._texts) and all(
+            _has_capitalized_names(text.text[:LANGUAGE_CHARACTERS]) for text in self._texts
+        )
 
     def is_date_in_reach(self, year: int, month: int = 0, day: int | None = None) -> bool:
         """Return whether a day, a month or a year is plausible from the days of these texts."""

@@ -176,6 +176,7 @@ class FolderConsolidation(Consolidate):
             await edits.add_edit(written)
         for drop in answer.drop:
             edits.add_drop(drop)
+        await edits.add_descriptions()
         return edits.changes
 
 
@@ -196,6 +197,7 @@ class _AnswerReader:
         """By text."""
         self._retired: dict[str, Change] = {}
         """By note."""
+        self._of_file: dict[str, list[EntryEdit]] = {}
 
     @property
     def changes(self) -> Sequence[Change]:
@@ -220,8 +222,8 @@ class _AnswerReader:
                 },
                 [*(note for entry in entries if (note := self._sheet.note_of(entry))), *drafts], why_not,
             )  # fmt: skip
-        if written.description.strip() and path and not why_not:
-            await self._describe(written, path)
+        if path and not why_not:
+            self._of_file.setdefault(path, []).append(written)
 
     def add_drop(self, drop: EntryDrop) -> None:
         for entry in self._sheet.entries_of([drop.id]):
@@ -270,9 +272,15 @@ class _AnswerReader:
             why, file = f"{change.target} says what holds", str(place["file"])
             self._retire(note, file, why=why, instead=change.target)
 
-    async def _describe(self, written: EntryEdit, path: str) -> None:
-        """Add what is said of a file, with the sources of the edit and of the file's entries."""
-        text, old = one_line(written.description), self._snapshot.descriptions.get(PurePosixPath(path))
+    async def add_descriptions(self) -> None:
+        """Add what is said of files, each with the sources of all its edits and entries."""
+        for path, edits in self._of_file.items():
+            if text := next((said for edit in reversed(edits) if (said := one_line(edit.description))), ""):
+                ids = list(dict.fromkeys(key for edit in edits for key in edit.ids))
+                await self._describe(EntryEdit.model_construct(ids=ids), text, path)
+
+    async def _describe(self, written: EntryEdit, text: str, path: str) -> None:
+        old = self._snapshot.descriptions.get(PurePosixPath(path))
         if old is not None and (old.is_pinned or old.text == text):
             return
         notes = [self._sheet.note_of(entry) for entry in self._snapshot.entries if str(entry.file) == path]

@@ -201,7 +201,9 @@ class FolderPlanner:
             path = entries[0].file if entries else self._first_read()
             self._documents.setdefault(path, parse_entries(b"# Memory\n"))
         blocks = self._documents[path].blocks
-        headings = next((block.headings for block in blocks if section and block.headings[-1:] == (section,)), None)
+        wanted = tuple(part.lstrip("# ") for part in section.split(" / "))
+        found = (block.headings for block in blocks if section)
+        headings = next((each for each in found if each[-len(wanted) :] == wanted or each[-1:] == (section,)), None)
         return path, headings or (entries[0].block.headings if entries else None)
 
     def _first_read(self) -> PurePosixPath:
@@ -213,10 +215,12 @@ class FolderPlanner:
     def _front_matter(self, path: PurePosixPath, change: Change) -> bytes:
         """Return the front matter of a new file, in the form that the folder's files have."""
         folder = self._snapshot.folder
-        topics = [file.document for file in folder.topics if not (file.is_log or file.path.name in MEMORY_NAMES)]
+        files = [file for file in folder.topics if not (file.is_log or file.path.name in MEMORY_NAMES)]
+        slugs = [file.document.front_matter.get("name") == slug_of(file.path.stem) != file.path.stem for file in files]
         kind = next((kind for kind in KINDS if path.stem.startswith(kind)), "reference")
         description = self._descriptions.get(path) or text_of(change).splitlines()[0][:150]
-        return render_front_matter(topics, name=path.stem, description=description, kind=kind)
+        name = slug_of(path.stem) if any(slugs) else path.stem
+        return render_front_matter([file.document for file in files], name=name, description=description, kind=kind)
 
     def _write(self, draft: FolderPlan) -> Mapping[int, str]:
         """Make the new contents; return why changes failed, by their numbers."""
@@ -242,6 +246,11 @@ class FolderPlanner:
         newest = max(turns, key=lambda turn: (turn.at, turn.number))
         said = newest.metadata
         return render_source(str(said["session"]), int(cast("int", said["line"])), newest.at.date())
+
+
+def slug_of(stem: str) -> str:
+    """Return the name that Claude Code gives a file `feedback_tests.md` in its front matter."""
+    return stem.replace("_", "-")
 
 
 def _follow(place: Mapping[str, Any], drafts: Mapping[str, Change]) -> Mapping[str, Any]:

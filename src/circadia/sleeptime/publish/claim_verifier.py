@@ -222,7 +222,9 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
         cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
         if not is_extract(text, cited):
             belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
-            mark = " (open)" if change.kind is ChangeKind.FLAG else belief
+            places = cast("Sequence[Mapping[str, Any]]", after.get("places", ()))
+            described = " (description)" if any(place.get("description") for place in places) else belief
+            mark = " (open)" if change.kind is ChangeKind.FLAG else described
             retired = [
                 each.before or {} for each in view.proposed if (each.after or {}).get("instead") == change.target
             ]
