@@ -49,7 +49,10 @@ def test_what_sources_say_in_other_forms_passes(text: str) -> None:
 def test_the_order_of_sources_in_two_languages_changes_nothing() -> None:
     """In German every noun has a capital, so capitals show no names where one of the sources is German."""
     rows = [
-        said("An empty result aborted the whole batch once; such results are skipped, and counted in a table."),
+        said(
+            "An empty result aborted the whole batch of the night once, and nobody saw it until the morning after; "
+            "since then such results are skipped, and counted in a table that is looked at each week."
+        ),
         said("Leere Ergebnisse überspringen wir ab heute nicht mehr, sie kommen mit einem Kennzeichen in die Tabelle."),
         said("Genau so machen wir es, auch für die alten Läufe aus dem letzten Monat, und dann ist Ruhe."),
     ]
