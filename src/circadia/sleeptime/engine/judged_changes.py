@@ -1,27 +1,32 @@
 """The changes of a page with what is wrong with each: what stays, and what a step is asked for once more (SLEEP-83)."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from circadia.records.change import Change, ChangeKind
+from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.proposals.operation import RefusedText
 from circadia.sleeptime.publish.claim_verifier import MISSING, VERDICT
+
+MENDED: Final = "mended"
+"""Key in `Change.after` of a refused text with whose sources the second try has made one that is kept."""
 
 
 @dataclass(frozen=True)
 class JudgedChanges:
+    """What the rules and the model's verdicts leave of a page's changes."""
+
     changes: Sequence[Change]
     reasons: Sequence[str]
     """Why each is refused, empty if it is not."""
 
-    @property
-    def kept(self) -> Sequence[Change]:
+    def list_kept(self) -> Sequence[Change]:
         """Return what was not refused; what a refused text was to replace stands, so that a better one can do it."""
         return [change for change, why in self._pairs if not why and not _is_replaced_by(change, self._refused)]
 
-    @property
-    def settled(self) -> Sequence[Change]:
+    def list_settled(self) -> Sequence[Change]:
         """Return what is not proposed once more: all but what a refused text was to replace."""
         return [change for change in self.changes if not _is_replaced_by(change, self._refused)]
 
@@ -39,12 +44,16 @@ class JudgedChanges:
             if (name, text) in reasons
         ]
 
-    def followed_by(self, later: "JudgedChanges") -> "JudgedChanges":
-        """Return these and later ones, which may take away a note in place of a refused text."""
+    def join(self, later: "JudgedChanges") -> "JudgedChanges":
+        """Return these and later ones, which may take away a note in place of a refused text, or have it mended."""
         taken = {change.target for change in later.changes if change.kind is ChangeKind.RETIRE_NOTE}
-        pairs = [
-            pair for pair in self._pairs if pair[0].target not in taken or not _is_replaced_by(pair[0], self._refused)
-        ]
+        given = {frozenset(source_ids_of(change)) for change in later.list_kept() if change.kind is ChangeKind.ADD_NOTE}
+        pairs: list[tuple[Change, str]] = []
+        for change, why in self._pairs:
+            if why and change.kind is ChangeKind.ADD_NOTE and frozenset(source_ids_of(change)) in given:
+                pairs.append((replace(change, after={**(change.after or {}), MENDED: True}), why))
+            elif change.target not in taken or not _is_replaced_by(change, self._refused):
+                pairs.append((change, why))
         pairs += later._pairs
         return JudgedChanges([change for change, _ in pairs], [why for _, why in pairs])
 

@@ -279,16 +279,16 @@ class PassRunner:
             if not refused or not operation.asks or self._asking is None:
                 continue
             await self._yield_to_calls()
-            again_view = replace(view, proposed=(*first.kept, *new))
+            again_view = replace(view, proposed=(*first.list_kept(), *new))
             retried = replace(step, data={**step.data, "refused": refused})
             changes, again = await self._run_traced_step(operation, retried, again_view, before)
             left += again
-            known = {change.target for change in (*first.settled, *new)}
+            known = {change.target for change in (*first.list_settled(), *new)}
             new += [change for change in changes if change.kind is ChangeKind.WRITE_BLOCK or change.target not in known]
         if not new:
             return judged, wrong, left
         more, more_wrong, again = await self._judge(replace(view, proposed=new), before)
-        both = first.followed_by(JudgedChanges(more, more_wrong or ("",) * len(more)))
+        both = first.join(JudgedChanges(more, more_wrong or ("",) * len(more)))
         return both.changes, both.reasons, [*left, *again]
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:

@@ -35,6 +35,7 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_prompt
 from circadia.sleeptime.proposals.segments import Segment
 from circadia.sleeptime.proposals.similarity import RelatedIndex
+from circadia.sleeptime.publish.claim_verifier import MARKDOWN
 
 FOLDER_TOKENS: Final = 12_000
 """Estimated tokens of the folder in a question; of a larger one, the entries that are nearest to what was said."""
@@ -266,7 +267,7 @@ class _AnswerReader:
             place["replaces"] = [text for text in place["replaces"] if text in {note.text for note in trusted}]
         same = self._added.get(canonical)
         places = [*cast("Sequence[object]", (same.after or {}).get("places", ()) if same else ()), place]
-        change = same or replace(change, after={**after, "text": canonical, "markdown": markdown})
+        change = same or replace(change, after={**after, "text": canonical, MARKDOWN: markdown})
         self._added[canonical] = replace(change, after={**(change.after or {}), "places": places})
         for note in () if is_refused else trusted:
             why, file = f"{change.target} says what holds", str(place["file"])

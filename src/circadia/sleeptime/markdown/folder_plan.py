@@ -31,6 +31,7 @@ from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
 from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, KINDS, MEMORY_NAMES
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.similarity import RelatedIndex
+from circadia.sleeptime.publish.claim_verifier import MARKDOWN
 
 _REPLACED: Final = "a newer entry says what holds"
 _CHANGED: Final = "what it replaces was changed or removed meanwhile, so it was not written"
@@ -278,5 +279,5 @@ def text_of(change: Change) -> str:
 
 def _markdown_of(change: Change) -> str:
     """Return a text as it was written, unless the judge has left only a part of it."""
-    markdown, text = str((change.after or {}).get("markdown", "")), text_of(change)
+    markdown, text = str((change.after or {}).get(MARKDOWN, "")), text_of(change)
     return markdown if read_as_entry(markdown) == text else text
