@@ -24,11 +24,11 @@ class JudgedChanges:
 
     def list_kept(self) -> Sequence[Change]:
         """Return what was not refused; what a refused text was to replace stands, so that a better one can do it."""
-        return [change for change, why in self._pairs if not why and not _is_replaced_by(change, self._refused)]
+        return [change for change, why in self._pairs if not why and not _is_replaced_by(change, self._refused_targets)]
 
     def list_settled(self) -> Sequence[Change]:
         """Return what is not proposed once more: all but what a refused text was to replace."""
-        return [change for change in self.changes if not _is_replaced_by(change, self._refused)]
+        return [change for change in self.changes if not _is_replaced_by(change, self._refused_targets)]
 
     def list_refused(self, changes: Sequence[Change]) -> Sequence[RefusedText]:
         """Return the texts among a step's changes that were refused, but for want of a verdict."""
@@ -52,7 +52,7 @@ class JudgedChanges:
         for change, why in self._pairs:
             if why and change.kind is ChangeKind.ADD_NOTE and frozenset(source_ids_of(change)) in given:
                 pairs.append((replace(change, after={**(change.after or {}), MENDED: True}), why))
-            elif change.target not in taken or not _is_replaced_by(change, self._refused):
+            elif change.target not in taken or not _is_replaced_by(change, self._refused_targets):
                 pairs.append((change, why))
         pairs += later._pairs
         return JudgedChanges([change for change, _ in pairs], [why for _, why in pairs])
@@ -62,7 +62,7 @@ class JudgedChanges:
         return list(zip(self.changes, self.reasons, strict=True))
 
     @cached_property
-    def _refused(self) -> Collection[str]:
+    def _refused_targets(self) -> Collection[str]:
         return {change.target for change, why in self._pairs if why}
 
 
