@@ -139,7 +139,7 @@ $(IMAGE)/wheels.stamp: pyproject.toml constraints.txt $(VENV)/dev.stamp
 	@touch $@
 
 $(IMAGE)/circadia.tar: deploy/Containerfile .dockerignore LICENSE README.md $(IMAGE)/base.tar $(IMAGE)/build-base.tar \
-  $(IMAGE)/wheels.stamp $(DASHBOARD)/node_modules/.built.stamp $(shell find src/circadia -type f -not -name '*.pyc')
+  $(IMAGE)/wheels.stamp $(DASHBOARD)/node_modules/.built.stamp $(shell find src/circadia -type f -not -name '*.pyc' -not -path '*/dashboard/*')
 	$(BIN)/hatchling build -t wheel
 	version=$$($(BIN)/hatchling version) && podman import -q $(IMAGE)/base.tar localhost/circadia-base && \
 	podman import -q $(IMAGE)/build-base.tar localhost/circadia-build-base && \

@@ -182,7 +182,7 @@ async def test_a_new_fact_goes_where_the_agent_reads_it_with_and_without_an_inde
     new = {"file": "project_heron.md", "said": "5499", "text": TEXT, "description": "Ports of Heron"}
     await dream(provider, new)
     read = stand.read("MEMORY.md")
-    assert "- [project_heron](project_heron.md) — Ports of Heron\n" in read
+    assert "- [Project heron](project_heron.md) — Ports of Heron\n" in read
     assert TEXT in stand.read("project_heron.md")
     assert (index or "") in read
 

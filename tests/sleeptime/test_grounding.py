@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,22 @@ TOLD = [
 )
 def test_what_sources_say_in_other_forms_passes(text: str) -> None:
     assert describe_ungrounded_claims(text, collect_sources(TOLD)) == ""
+
+
+@pytest.mark.spec("SLEEP-89")
+def test_the_order_of_sources_in_two_languages_changes_nothing() -> None:
+    """In German every noun has a capital, so capitals show no names where one of the sources is German."""
+    rows = [
+        said(
+            "An empty result aborted the whole batch of the night once, and nobody saw it until the morning after; "
+            "since then such results are skipped, and counted in a table that is looked at each week."
+        ),
+        said("Leere Ergebnisse überspringen wir ab heute nicht mehr, sie kommen mit einem Kennzeichen in die Tabelle."),
+        said("Genau so machen wir es, auch für die alten Läufe aus dem letzten Monat, und dann ist Ruhe."),
+    ]
+    note = "Empty results are skipped no longer since Malte Brandt decided so."
+    assert {describe_ungrounded_claims(note, collect_sources(order)) for order in permutations(rows)} == {""}
+    assert "'Malte'" in describe_ungrounded_claims(note, collect_sources(rows[:1]))
 
 
 @pytest.mark.parametrize(

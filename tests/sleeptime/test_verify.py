@@ -131,7 +131,7 @@ async def test_of_many_sources_two_lines_of_each_word_of_the_claim_are_shown_wha
     assert isinstance(one.mind, ScriptedChatModel)
     (asked,) = [each.data for each in one.mind.asked if "You judge whether" in each.rules]
     shown = re.findall(r"(?m)^e\d+ Anna: (.*)$", asked)
-    assert len(shown) == 8
+    assert len(shown) == 24
     assert {
         "I bought a bike.", "It is a red bike, from the shop.", "I sold my boat.", "The kayak leaks.",
         "My boat was a bargain.",

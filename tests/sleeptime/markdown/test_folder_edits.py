@@ -1,10 +1,14 @@
 """The model sees a folder as its agent does, and names the file of each edit (DREAM-44, finding D8)."""
 
+import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from circadia.llm.chat_model import Prompt
 from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.dream_state import DreamOutcome, DreamReport, load_state, read_diary, save_state
 from circadia.testing.scripted_model import ScriptedChatModel
@@ -69,6 +73,33 @@ async def test_the_model_sees_the_index_and_each_file_with_its_description_headi
     assert "## Logs of single days, which are sources\n2026-11-20.md\n" in data
 
 
+@pytest.mark.spec("DREAM-40")
+@pytest.mark.parametrize("is_workspace", [True, False])
+async def test_what_begins_with_a_day_is_a_log_only_where_an_agent_keeps_its_logs(
+    stand: DreamStand, is_workspace: bool
+) -> None:
+    """Neither a report in a workspace, nor what Codex writes anew itself, nor a session that is named so."""
+    if is_workspace:
+        stand.write("AGENTS.md", "# Agents\n")
+    logs = {
+        "memory/2026-11-20.md": "Booked the dentist.",
+        "reports/2026-11-21.md": "Sold 40 lamps.",
+        "rollout_summaries/2026-11-22T08-02-45-x.md": "The night run was mended.",
+    }
+    for name, text in logs.items():
+        path = stand.write(name, f"- {text}\n")
+        long_ago = path.stat().st_mtime - 7200
+        os.utime(path, (long_ago, long_ago))
+    stand.session("2026-11-23-standup", "We have moved to Porto.")
+    await stand.dream()
+    shown = stand.asked[0].data.partition("## Logs of single days")[2]
+    assert "## Log of 2026-11-20\n" in shown
+    assert ("Sold 40 lamps." in shown) is not is_workspace
+    assert "The night run" not in shown
+    assert "Porto" in shown.partition("## Said now\n")[2].partition("## ")[0]
+    assert "Log of 2026-11-23" not in shown
+
+
 async def test_why_and_how_to_apply_stay_with_the_entry_that_is_replaced(stand: DreamStand) -> None:
     new = {
         "file": "feedback_tests.md",
@@ -83,6 +114,54 @@ async def test_why_and_how_to_apply_stay_with_the_entry_that_is_replaced(stand: 
     assert "\n\n**Why:** a fake hid an outage in May 2026.\n\n**How to apply:** in each test below `pay/`." in written
     retired = stand.read(".circadia/retired/feedback_tests.md")
     assert "Payment tests use the sandbox of the bank.\n\n**Why:** a fake hid" in retired
+
+
+async def test_a_text_with_the_mark_of_the_entries_around_it_gets_none_twice(stand: DreamStand) -> None:
+    stand.write("database.md", stand.read("database.md") + "- Redis is on port 6379.\n\n  **Why:** a proxy has 6380.\n")
+    new = {
+        "file": "database.md", "said": "5499", "replaces": "5433",
+        "text": "- The staging database of the project Heron is on port 5499.\n**Why:** a proxy has 5433.",
+    }  # fmt: skip
+    await dream(stand, EditScript(new), "The staging database of the project Heron is on port 5499, a proxy has 5433.")
+    written = re.sub(" <!-- .*? -->", "", stand.read("database.md")).partition("type: project\n---\n\n")[2]
+    assert written.startswith(
+        "- The staging database of the project Heron is on port 5499.\n\n  **Why:** a proxy has 5433.\n- The production"
+    )
+    assert (await stand.dream()).state is DreamOutcome.UNCHANGED
+
+
+@pytest.mark.spec("SLEEP-83")
+async def test_what_a_refused_text_was_to_replace_can_be_replaced_by_the_next_try(stand: DreamStand) -> None:
+    place = {"file": "database.md", "said": "5499", "replaces": "5433"}
+    wrong = EditScript({**place, "text": "The staging database of the project Heron is on port 7777."})
+    right = EditScript({**place, "text": "The staging database of the project Heron is on port 5499."})
+
+    def answer(prompt: Prompt, output: type[BaseModel]) -> BaseModel:
+        return (right if "## Refused" in prompt.data else wrong)(prompt, output)
+
+    stand.model = ScriptedChatModel(answer)
+    stand.session("s1", "The staging database of the project Heron is on port 5499 now.")
+    report = await stand.dream()
+    assert (report.added, report.replaced, report.retired) == (0, 1, 0)
+    assert not report.left_out, "it was mended"
+    assert "(refused: '7777' is in no source)" in stand.asked[-2].data
+    assert "## Replaced by c1" in stand.asked[-1].data
+    await stand.accept()
+    written = stand.read("database.md")
+    assert "port 5499. <!--" in written
+    assert "5433" not in written
+
+
+async def test_a_description_rests_on_all_edits_of_its_file_and_the_judge_knows_it_for_one(stand: DreamStand) -> None:
+    described = {"description": "Ports of the databases, and the drill of each month"}
+    port = {"file": "database.md", "said": "5499", "text": "Redis is on port 5499.", **described}
+    drill = {"file": "database.md", "said": "drill", "text": "The drill of each month restores the newest dump."}
+    await dream(
+        stand, EditScript(port, drill), "Redis is on port 5499.", "The drill of each month restores the newest dump."
+    )
+    claims = stand.asked[1].data.partition("## Claims\n")[2]
+    (claim,) = (line for line in claims.splitlines() if described["description"] in line)
+    assert re.match(r"c\d+ \(description\) \[(e\d+ ){4}e\d+\] ", claim), "what stands in the file, and two turns"
 
 
 async def test_a_procedure_is_written_as_steps(stand: DreamStand) -> None:
@@ -123,9 +202,9 @@ async def test_a_new_topic_file_has_the_front_matter_of_its_folder_and_a_line_of
     }  # fmt: skip
     await dream(stand, EditScript(new), "I want tabs in Makefiles.")
     assert stand.read("user_ann.md").startswith(
-        "---\nname: user_ann\ndescription: Wishes for files that are edited\nmetadata:\n  type: user\n---\n"
+        "---\nname: user-ann\ndescription: Wishes for files that are edited\nmetadata:\n  type: user\n---\n"
     )
-    assert "- [user_ann](user_ann.md) — Wishes for files that are edited\n" in stand.read("MEMORY.md")
+    assert "- [User ann](user_ann.md) — Wishes for files that are edited\n" in stand.read("MEMORY.md")
 
 
 async def test_a_new_file_without_a_description_is_refused_with_the_reason_and_asked_for_again(

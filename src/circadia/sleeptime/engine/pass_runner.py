@@ -29,27 +29,15 @@ from circadia.records.sleep_pass import Leftover, Pass
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.budget.batched_questions import BatchedQuestions, BatchPending, OpenBatches, OperationAsk
 from circadia.sleeptime.budget.model_calls import OverBudget, PassModelClient, PassPreempted
+from circadia.sleeptime.engine.judged_changes import JudgedChanges
 from circadia.sleeptime.engine.operation_threads import CachedBankReader, OperationThreads
 from circadia.sleeptime.engine.pass_outcome import PassOutcome, decide_outcome, describe_fault, describe_step
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_rows
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals.block_edits import fold_edits
-from circadia.sleeptime.proposals.operation import (
-    ClosingOperation,
-    Operation,
-    PageContext,
-    PassContext,
-    RefusedText,
-    Step,
-)
-from circadia.sleeptime.publish.claim_verifier import (
-    MISSING,
-    VERDICT,
-    ClaimVerifier,
-    mark_missing_verdict,
-    refusal_reason,
-)
+from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step
+from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress
 from circadia.stores.base import Store
@@ -283,35 +271,25 @@ class PassRunner:
         judged: Sequence[Change], wrong: Sequence[str], before: Leftover | None,
     ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:  # fmt: skip
         """Give each step its refused texts back once, with the reasons, and add what it makes of them (SLEEP-83)."""
-        reasons = {
-            (change.operation, str((change.after or {}).get("text", ""))): reason
-            for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True)
-            if reason and (change.after or {}).get(VERDICT) != MISSING
-        }
-        kept = [change for change, reason in zip(judged, wrong or ("",) * len(judged), strict=True) if not reason]
+        first = JudgedChanges(judged, wrong or ("",) * len(judged))
         left: list[Leftover] = []
         new: list[Change] = []
         for operation, step, changes in steps:
-            texts = {str((change.after or {}).get("text", "")): change.operation for change in changes}
-            refused = [
-                RefusedText(text=text, reason=reasons[name, text])
-                for text, name in texts.items()
-                if (name, text) in reasons
-            ]
+            refused = first.list_refused(changes)
             if not refused or not operation.asks or self._asking is None:
                 continue
             await self._yield_to_calls()
-            again_view = replace(view, proposed=(*kept, *new))
+            again_view = replace(view, proposed=(*first.list_kept(), *new))
             retried = replace(step, data={**step.data, "refused": refused})
             changes, again = await self._run_traced_step(operation, retried, again_view, before)
             left += again
-            known = {change.target for change in (*judged, *new)}
+            known = {change.target for change in (*first.list_settled(), *new)}
             new += [change for change in changes if change.kind is ChangeKind.WRITE_BLOCK or change.target not in known]
         if not new:
             return judged, wrong, left
         more, more_wrong, again = await self._judge(replace(view, proposed=new), before)
-        reasons_so_far = list(wrong or ("",) * len(judged))
-        return [*judged, *more], [*reasons_so_far, *(more_wrong or ("",) * len(more))], [*left, *again]
+        both = first.join(JudgedChanges(more, more_wrong or ("",) * len(more)))
+        return both.changes, both.reasons, [*left, *again]
 
     async def _check_rules(self, view: PageContext) -> Sequence[str]:
         wrong: list[str] = []

@@ -23,6 +23,7 @@ from circadia.records.dream_job import DreamMode
 from circadia.records.sleep_call import SleepCost
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.engine.judged_changes import MENDED
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.engine.worker import SleepWorker
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of
@@ -109,7 +110,7 @@ class Dream:
             refused = [
                 f"{text!r:.200}: {change.why}"
                 for change in await self._find_changes(waiting, ChangeState.REFUSED)
-                if (text := text_of(change))
+                if (text := text_of(change)) and not (change.after or {}).get(MENDED)
             ]
             writes = mode is not DreamMode.AUTO or state.is_accepted  # the first ones of a folder propose (DREAM-22)
             shown = mode if writes else DreamMode.PROPOSE

@@ -25,6 +25,9 @@ from circadia.sleeptime.markdown.entries import (
 
 _SOURCE: Final = re.compile(rb"<!-- circadia: session [^\s,<>]{1,800}, line \d{1,9}, \d{4}-\d\d-\d\d -->")
 _NO_ID: Final = re.compile(r"[\s,<>]")
+_BULLET: Final = re.compile(r"^[-*+]\s+")
+"""A mark with which a text may begin, as the entries around it do; an edit puts its file's own there."""
+_BLANK_LINE: Final = re.compile(rb"\n[ \t]*\r?\n")
 _MARKER: Final = re.compile(rb" {0,3}(?:[-*+]|(\d{1,9})[.)])[ \t]{1,4}(?=\S)")
 _LINE_ENDS: Final = b"\r\n"
 
@@ -140,12 +143,15 @@ def read_as_entry(text: str) -> str:
 
 
 def _text_lines(text: str) -> list[str]:
-    """Return the lines of a text that say something; `---` alone would make a heading of the line above."""
-    lines = (_one_line(line) for line in text.splitlines())
-    return [line for line in lines if line.startswith("```") or any(map(str.isalnum, line))]
+    """Return the lines of a text that say something, without the mark before it.
+
+    Of no use is `---` alone, which would make a heading of the line above.
+    """
+    said = [_one_line(line) for line in text.splitlines() if line.startswith("```") or any(map(str.isalnum, line))]
+    return [_BULLET.sub("", line) if number == 0 else line for number, line in enumerate(said)]
 
 
-def _render_entry(text: str, source: str, marker: bytes, line_end: bytes) -> bytes:
+def _render_entry(document: Document, text: str, source: str, marker: bytes) -> bytes:
     """Return an entry as an item with this marker, or without one as paragraphs, each of its lines in one of its own.
 
     A text that would not be one entry as paragraphs becomes an item.
@@ -155,17 +161,20 @@ def _render_entry(text: str, source: str, marker: bytes, line_end: bytes) -> byt
         raise InvalidRequest("an entry has no text; leave it out")
     if source:
         lines[0] += f" {source}"
+    line_end = document.line_end
     paragraphs = b"" if marker else _render(lines, marker, line_end)
     if paragraphs and [entry.text for entry in parse_entries(paragraphs).entries] == [read_as_entry(text)]:
         return paragraphs
-    return _render(lines, marker or b"- ", line_end)
+    is_spaced = any(_BLANK_LINE.search(document.raw(entry).rstrip()) for entry in document.entries)
+    return _render(lines, marker or b"- ", line_end, is_spaced=is_spaced)
 
 
-def _render(lines: Sequence[str], marker: bytes, line_end: bytes) -> bytes:
+def _render(lines: Sequence[str], marker: bytes, line_end: bytes, *, is_spaced: bool = False) -> bytes:
+    """Return lines as paragraphs, or as an item; `is_spaced` sets paragraphs of an item apart by blank lines."""
     indent, rendered, is_step = b" " * len(marker), b"", False
     for number, line in enumerate(lines):
         was_step, is_step = is_step, _MARKER.match(line.encode("utf-8", "replace")) is not None
-        is_apart = not marker and (label_of(line) != "" or is_step != was_step)
+        is_apart = (not marker or is_spaced) and (label_of(line) != "" or is_step != was_step)
         before = marker if number == 0 else line_end * (2 if is_apart else 1) + indent
         rendered += before + line.encode("utf-8", "replace")
     return rendered
@@ -199,7 +208,7 @@ def _render_changed(document: Document, entry: MarkdownBlock, text: str, source:
     raw = document.raw(entry)
     marker = _MARKER.match(raw) if entry.kind == BlockKind.ITEM else None
     source = source or source_comment(document, entry)
-    rendered = _render_entry(text, source, marker[0] if marker else b"", document.line_end)
+    rendered = _render_entry(document, text, source, marker[0] if marker else b"")
     return rendered + raw[len(raw.rstrip(_LINE_ENDS)) :]
 
 
@@ -261,7 +270,7 @@ def _add_entries(document: Document, headings: tuple[str, ...] | None, additions
         place = max(place, _content_end(document.data))
     for prefix, blank_lines, between in _styles(document, section, place):
         lines = [
-            _render_entry(addition.text, addition.source, _numbered(prefix, number), document.line_end)
+            _render_entry(document, addition.text, addition.source, _numbered(prefix, number))
             for number, addition in enumerate(additions)
         ]
         changed = parse_entries(_insert_lines(document, place, lines, blank_lines, between))

@@ -18,7 +18,7 @@ from circadia.errors import InvalidRequest
 from circadia.ids import EpisodeId
 from circadia.memory.context import estimate_tokens
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.figures import find_calendar_dates
 from circadia.sleeptime.grounding.source_check import find_context
@@ -35,6 +35,7 @@ from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageConte
 from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_prompt
 from circadia.sleeptime.proposals.segments import Segment
 from circadia.sleeptime.proposals.similarity import RelatedIndex
+from circadia.sleeptime.publish.claim_verifier import MARKDOWN
 
 FOLDER_TOKENS: Final = 12_000
 """Estimated tokens of the folder in a question; of a larger one, the entries that are nearest to what was said."""
@@ -162,9 +163,9 @@ class FolderConsolidation(Consolidate):
         notes = projected_notes.project_notes(view)
         sheet = FolderSheet(snapshot, notes, step.episodes)
         for part in parts:
-            metadata = part.episodes[0].metadata
-            is_log = DAY_NAME.match(str(metadata.get("session") or "")) is not None
-            sheet.lines.add_heading(f"Log of {metadata['session']}" if is_log else "Said now")
+            first = part.episodes[0]
+            is_log = first.kind is EpisodeKind.FACT and "session" in first.metadata
+            sheet.lines.add_heading(f"Log of {first.metadata['session']}" if is_log else "Said now")
             sheet.lines.add_episodes(part.episodes, longest=WHOLE)
         refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         sheet.lines.add_refusals(refused)
@@ -176,6 +177,7 @@ class FolderConsolidation(Consolidate):
             await edits.add_edit(written)
         for drop in answer.drop:
             edits.add_drop(drop)
+        await edits.add_descriptions()
         return edits.changes
 
 
@@ -196,6 +198,7 @@ class _AnswerReader:
         """By text."""
         self._retired: dict[str, Change] = {}
         """By note."""
+        self._of_file: dict[str, list[EntryEdit]] = {}
 
     @property
     def changes(self) -> Sequence[Change]:
@@ -220,8 +223,8 @@ class _AnswerReader:
                 },
                 [*(note for entry in entries if (note := self._sheet.note_of(entry))), *drafts], why_not,
             )  # fmt: skip
-        if written.description.strip() and path and not why_not:
-            await self._describe(written, path)
+        if path and not why_not:
+            self._of_file.setdefault(path, []).append(written)
 
     def add_drop(self, drop: EntryDrop) -> None:
         for entry in self._sheet.entries_of([drop.id]):
@@ -264,15 +267,21 @@ class _AnswerReader:
             place["replaces"] = [text for text in place["replaces"] if text in {note.text for note in trusted}]
         same = self._added.get(canonical)
         places = [*cast("Sequence[object]", (same.after or {}).get("places", ()) if same else ()), place]
-        change = same or replace(change, after={**after, "text": canonical, "markdown": markdown})
+        change = same or replace(change, after={**after, "text": canonical, MARKDOWN: markdown})
         self._added[canonical] = replace(change, after={**(change.after or {}), "places": places})
         for note in () if is_refused else trusted:
             why, file = f"{change.target} says what holds", str(place["file"])
             self._retire(note, file, why=why, instead=change.target)
 
-    async def _describe(self, written: EntryEdit, path: str) -> None:
-        """Add what is said of a file, with the sources of the edit and of the file's entries."""
-        text, old = one_line(written.description), self._snapshot.descriptions.get(PurePosixPath(path))
+    async def add_descriptions(self) -> None:
+        """Add what is said of files, each with the sources of all its edits and entries."""
+        for path, edits in self._of_file.items():
+            if text := next((said for edit in reversed(edits) if (said := one_line(edit.description))), ""):
+                ids = list(dict.fromkeys(key for edit in edits for key in edit.ids))
+                await self._describe(EntryEdit.model_construct(ids=ids), text, path)
+
+    async def _describe(self, written: EntryEdit, text: str, path: str) -> None:
+        old = self._snapshot.descriptions.get(PurePosixPath(path))
         if old is not None and (old.is_pinned or old.text == text):
             return
         notes = [self._sheet.note_of(entry) for entry in self._snapshot.entries if str(entry.file) == path]

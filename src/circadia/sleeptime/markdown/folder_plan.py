@@ -31,6 +31,7 @@ from circadia.sleeptime.markdown.folder_bank import FolderEntry, FolderSnapshot
 from circadia.sleeptime.markdown.memory_folder import INDEX_NAMES, KINDS, MEMORY_NAMES
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.similarity import RelatedIndex
+from circadia.sleeptime.publish.claim_verifier import MARKDOWN
 
 _REPLACED: Final = "a newer entry says what holds"
 _CHANGED: Final = "what it replaces was changed or removed meanwhile, so it was not written"
@@ -201,7 +202,9 @@ class FolderPlanner:
             path = entries[0].file if entries else self._first_read()
             self._documents.setdefault(path, parse_entries(b"# Memory\n"))
         blocks = self._documents[path].blocks
-        headings = next((block.headings for block in blocks if section and block.headings[-1:] == (section,)), None)
+        wanted = tuple(part.lstrip("# ") for part in section.split(" / "))
+        found = (block.headings for block in blocks if section)
+        headings = next((each for each in found if each[-len(wanted) :] == wanted or each[-1:] == (section,)), None)
         return path, headings or (entries[0].block.headings if entries else None)
 
     def _first_read(self) -> PurePosixPath:
@@ -213,10 +216,12 @@ class FolderPlanner:
     def _front_matter(self, path: PurePosixPath, change: Change) -> bytes:
         """Return the front matter of a new file, in the form that the folder's files have."""
         folder = self._snapshot.folder
-        topics = [file.document for file in folder.topics if not (file.is_log or file.path.name in MEMORY_NAMES)]
+        files = [file for file in folder.topics if not (file.is_log or file.path.name in MEMORY_NAMES)]
+        slugs = [file.document.front_matter.get("name") == slug_of(file.path.stem) != file.path.stem for file in files]
         kind = next((kind for kind in KINDS if path.stem.startswith(kind)), "reference")
         description = self._descriptions.get(path) or text_of(change).splitlines()[0][:150]
-        return render_front_matter(topics, name=path.stem, description=description, kind=kind)
+        name = slug_of(path.stem) if any(slugs) else path.stem
+        return render_front_matter([file.document for file in files], name=name, description=description, kind=kind)
 
     def _write(self, draft: FolderPlan) -> Mapping[int, str]:
         """Make the new contents; return why changes failed, by their numbers."""
@@ -244,6 +249,11 @@ class FolderPlanner:
         return render_source(str(said["session"]), int(cast("int", said["line"])), newest.at.date())
 
 
+def slug_of(stem: str) -> str:
+    """Return the name that Claude Code gives a file `feedback_tests.md` in its front matter."""
+    return stem.replace("_", "-")
+
+
 def _follow(place: Mapping[str, Any], drafts: Mapping[str, Change]) -> Mapping[str, Any]:
     """Return a place with, for each text of the same run that it replaces, what that one was to replace."""
     replaces: list[str] = []
@@ -269,5 +279,5 @@ def text_of(change: Change) -> str:
 
 def _markdown_of(change: Change) -> str:
     """Return a text as it was written, unless the judge has left only a part of it."""
-    markdown, text = str((change.after or {}).get("markdown", "")), text_of(change)
+    markdown, text = str((change.after or {}).get(MARKDOWN, "")), text_of(change)
     return markdown if read_as_entry(markdown) == text else text

@@ -120,7 +120,9 @@ def render_index_line(
 
 def title_of(path: PurePosixPath, document: Document) -> str:
     heading = next((block.text for block in document.blocks if block.kind == BlockKind.HEADING and block.text), "")
-    return " ".join((document.front_matter.get("name") or heading or path.stem).split())[:80]
+    title = " ".join((document.front_matter.get("name") or heading or path.stem).split())[:80]
+    words = re.sub("[_-]+", " ", title)
+    return title if " " in title or words == title else words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

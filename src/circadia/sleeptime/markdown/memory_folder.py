@@ -119,8 +119,7 @@ def read_folder(root: Path) -> MemoryFolder:
         raise InvalidRequest(f"{str(root)!r} is no readable folder ({reason}); name a memory folder") from error
     index_name = next((name for name in INDEX_NAMES if name in top), None)
     is_tree = index_name not in MEMORY_NAMES and has_tree(root)
-    is_project = bool(top & INSTRUCTION_NAMES) or (".git" in top and any(name.startswith("README") for name in top))
-    is_workspace = index_name in MEMORY_NAMES and is_project
+    is_workspace = _is_workspace(top)
     names: set[str] = set()
     files: list[MemoryFile] = []
     problems: dict[PurePosixPath, str] = {}
@@ -146,6 +145,20 @@ def read_folder(root: Path) -> MemoryFolder:
         is_tree=is_tree,
         names=frozenset(names),
     )
+
+
+def find_logs(root: Path) -> set[Path]:
+    """Return the dated logs among a folder's memory. Raises OSError, InvalidRequest: it is no readable folder."""
+    is_workspace = _is_workspace(set(os.listdir(root)))
+    with open_anchored(root) as folder:
+        found = [path for path, problem in _walk(folder, is_workspace) if not problem and path.suffix == ".md"]
+    return {root / path for path in found if DAY_NAME.match(path.name)}
+
+
+def _is_workspace(top: set[str]) -> bool:
+    """Return whether only some files of a folder with these names are memory."""
+    is_project = ".git" in top and any(name.startswith("README") for name in top)
+    return not top.isdisjoint(MEMORY_NAMES) and (is_project or not top.isdisjoint(INSTRUCTION_NAMES))
 
 
 def has_tree(root: Path) -> bool:

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
-from circadia.memory.transfer.sessions import BY_PROGRAM, TranscriptSession, find_files, find_sessions, gather
+from circadia.memory.transfer.sessions import BY_PROGRAM, TranscriptSession, find_sessions, gather
 from circadia.records.bank import Bank
 from circadia.sleeptime.markdown.anchored_folder import OWN_FOLDER
 from circadia.sleeptime.markdown.dream_state import DreamState
 from circadia.sleeptime.markdown.folder_bank import FolderBank
 from circadia.sleeptime.markdown.git_repository import GitRepository
-from circadia.sleeptime.markdown.memory_folder import DAY_NAME, MEMORY_NAMES, has_tree
+from circadia.sleeptime.markdown.memory_folder import MEMORY_NAMES, find_logs, has_tree
 
 RECENT: Final = timedelta(days=30)
 """The first dream of a folder reads no older sessions."""
@@ -167,13 +167,15 @@ class SessionIntake:
         """
         worktrees = list(find_worktrees(self._folder))
         more = [path for folder in worktrees for path in folder.glob("*.jsonl")]
-        more += [path for path, _ in find_files(self._folder) if path.suffix == ".md" and DAY_NAME.match(path.name)]
+        more += (logs := find_logs(self._folder.resolve()))
         now, seen = self._clock.now(), dict(state.sessions)
         found = find_sessions(self._transcripts or self._folder, seen, now, more)
         first = state.enabled_at if state.dreamed_at is None else None
         new: list[TranscriptSession] = []
         excluded: dict[str, int] = {}
         for session in found:
+            if session.path.suffix == ".md" and session.path.resolve() not in logs:
+                continue  # it has a day in its name, and is no memory
             if session.last_line <= _find_read_line(state, session):
                 continue
             old = first is not None and (session.last is None or session.last < first - RECENT)

@@ -31,8 +31,8 @@ MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
 MAX_CHARACTERS: Final = 60_000
 """Characters of a question, unless a single claim has more."""
-MIN_CITED_LINES: Final = 8
-"""Sources of a claim up to which all are shown."""
+MIN_CITED_LINES: Final = 24
+"""Sources of a claim up to which all are shown: which of them matter, shared words do not tell in two languages."""
 MAX_LINES: Final = 40
 """Sources of a claim that are shown at most."""
 MAX_PARTS: Final = 10
@@ -45,6 +45,8 @@ REST_TOKENS: Final = 400
 VERDICT: Final = "verdict"
 """Key of the verdict in `Change.after`."""
 SAID: Final = "said"
+MARKDOWN: Final = "markdown"
+"""Key in `Change.after` of an entry of a file, which may have several lines."""
 MISSING: Final = "missing"
 REASONS: Final[Mapping[str, str]] = {
     "not_said": "its sources do not say it, as the model judges",
@@ -141,19 +143,36 @@ class ClaimVerifier:
             verdict = next((each for each in of_change if each.verdict != SAID), of_change[0])
             judged.append(_judge(change, verdict))
             if refusal_reason(judged[-1]) == "" and (text := one_line(verdict.lost)):
-                lost += await _keep_lost(view, change, text)
+                if MARKDOWN in (change.after or {}):
+                    judged[-1] = _add_lost(judged[-1], text)
+                else:
+                    lost += await _keep_lost(view, change, text)
         return [*judged, *lost]
 
 
 def _judge(change: Change, verdict: ClaimVerdict) -> Change:
     """Return a change with its verdict: of a note that is said in part, what is said."""
-    said_part = one_line(verdict.text) if verdict.verdict == "not_said" and change.kind is ChangeKind.ADD_NOTE else ""
+    is_partial = verdict.verdict == "not_said" and change.kind is ChangeKind.ADD_NOTE
+    said_part = _clean_text(verdict.text, change) if is_partial else ""
     more = {"text": said_part, VERDICT: SAID} if said_part else {VERDICT: verdict.verdict}
     return replace(change, after={**(change.after or {}), **more})
 
 
+def _clean_text(text: str, change: Change) -> str:
+    """Return a text in one line, or an entry of a file in its lines, such as steps."""
+    lines = text.splitlines() if MARKDOWN in (change.after or {}) else [text]
+    return "\n".join(filter(None, map(one_line, lines)))
+
+
 def _mark_still_true(change: Change) -> Change:
     return replace(change, after={**(change.after or {}), VERDICT: "not_said"})
+
+
+def _add_lost(change: Change, text: str) -> Change:
+    """Return an entry of a file with what the entries say that it replaces, and it does not: "it" is clear there."""
+    after = change.after or {}
+    written = {key: f"{after[key]} {text}" for key in ("text", MARKDOWN)}
+    return replace(change, after={**after, **written})
 
 
 async def _keep_lost(view: PageContext, change: Change, text: str) -> Sequence[Change]:
@@ -206,7 +225,7 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
     """Yield a change's claims: one of a note, a flag or an edit; of a block's own writer one for each new line."""
     after = change.after or {}
     edit = cast("Mapping[str, Any]", after.get("edit") or {})
-    text = one_line(str(edit.get("new") or edit.get("old") or after.get("text", "")))
+    text = _clean_text(str(edit.get("new") or edit.get("old") or after.get("text", "")), change)
     beside = list(_find_rows(text, _context_ids(change), view, rows))
     if change.kind is ChangeKind.WRITE_BLOCK and edit:
         if edit["moved"]:  # its notes say it on
@@ -220,9 +239,11 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
         yield from _find_line_claims(number, change, rows)
     elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
         cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
-        if not is_extract(text, cited):
+        if not is_extract(one_line(text), cited):
             belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
-            mark = " (open)" if change.kind is ChangeKind.FLAG else belief
+            places = cast("Sequence[Mapping[str, Any]]", after.get("places", ()))
+            described = " (description)" if any(place.get("description") for place in places) else belief
+            mark = " (open)" if change.kind is ChangeKind.FLAG else described
             retired = [
                 each.before or {} for each in view.proposed if (each.after or {}).get("instead") == change.target
             ]
@@ -312,5 +333,8 @@ def _build_question(part: Mapping[str, Claim]) -> NumberedLines:
         beside = " ".join(lines.id_of(row) for row in claim.beside if row not in claim.sources)
         ends = " ".join(lines.id_of(row) for row in claim.ends)
         named = f"{ids}{f' beside {beside}' if beside else ''}{f' ends {ends}' if ends else ''}"
-        lines.add_line(f"{key}{claim.mark} [{named}] {claim.text}")
+        first, *others = claim.text.split("\n")
+        lines.add_line(f"{key}{claim.mark} [{named}] {first}")
+        for line in others:
+            lines.add_line(f"| {line}")
     return lines
