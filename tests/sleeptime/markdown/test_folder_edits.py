@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from circadia.llm.chat_model import Prompt
 from circadia.sleeptime.markdown import publication
 from circadia.sleeptime.markdown.dream_state import DreamOutcome, DreamReport, load_state, read_diary, save_state
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.markdown.dream_stand import DreamStand, EditScript
 
@@ -128,6 +129,33 @@ async def test_a_text_with_the_mark_of_the_entries_around_it_gets_none_twice(sta
         "- The staging database of the project Heron is on port 5499.\n\n  **Why:** a proxy has 5433.\n- The production"
     )
     assert (await stand.dream()).state is DreamOutcome.UNCHANGED
+
+
+async def test_of_a_procedure_that_is_said_in_part_the_steps_stay_and_what_would_be_lost_joins_its_entry(
+    stand: DreamStand,
+) -> None:
+    steps = "To deploy what is ready:\n1. Run make check.\n2. Push the tag.\n3. Watch the canary for 300 s."
+    new = {"file": "feedback_tests.md", "said": "canary", "replaces": "deploy", "text": steps}
+    said_part = steps.replace(" what is ready", "")
+
+    def answer(prompt: Prompt, output: type[BaseModel]) -> BaseModel:
+        if output is not ClaimVerdicts:
+            return EditScript(new)(prompt, output)
+        lost = "It takes 20 minutes."
+        return ClaimVerdicts(verdicts=[ClaimVerdict(id="c1", verdict="not_said", text=said_part, lost=lost)])
+
+    stand.model = ScriptedChatModel(answer)
+    stand.session("s1", "After the tag, watch the canary for 300 s.")
+    await stand.dream()
+    assert "] To deploy what is ready:\n| 1. Run make check.\n| 2. Push the tag.\n| 3. Watch" in stand.asked[-1].data
+    await stand.accept()
+    written = re.sub(" <!-- .*? -->", "", stand.read("feedback_tests.md")).partition("## Deploy\n\n")[2]
+    assert written == f"{said_part.replace(':', ':', 1)} It takes 20 minutes.\n".replace("deploy:\n", "deploy:\n\n")
+    stand.session("s2", "The canary is watched by Ann.")
+    await stand.dream()
+    data = next(prompt.data for prompt in reversed(stand.asked) if "## File " in prompt.data)
+    assert re.search(r"\nn\d+ To deploy: ?\n", data), "it is one of the folder's entries, and can be replaced"
+    assert "Written in this run" not in data
 
 
 @pytest.mark.spec("SLEEP-83")

@@ -11,7 +11,7 @@ from circadia.sleeptime.proposals.operation import RefusedText
 from circadia.sleeptime.publish.claim_verifier import MISSING, VERDICT
 
 MENDED: Final = "mended"
-"""Key in `Change.after` of a refused text with whose sources the second try has made one that is kept."""
+"""Key in `Change.after` of a refused text from whose sources the second try has made one that is kept."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,11 @@ class JudgedChanges:
     def join(self, later: "JudgedChanges") -> "JudgedChanges":
         """Return these and later ones, which may take away a note in place of a refused text, or have it mended."""
         taken = {change.target for change in later.changes if change.kind is ChangeKind.RETIRE_NOTE}
-        given = {frozenset(source_ids_of(change)) for change in later.list_kept() if change.kind is ChangeKind.ADD_NOTE}
+        added = (change for change in later.list_kept() if change.kind is ChangeKind.ADD_NOTE)
+        given = {key for change in added for key in source_ids_of(change)}
         pairs: list[tuple[Change, str]] = []
         for change, why in self._pairs:
-            if why and change.kind is ChangeKind.ADD_NOTE and frozenset(source_ids_of(change)) in given:
+            if why and change.kind is ChangeKind.ADD_NOTE and given.intersection(source_ids_of(change)):
                 pairs.append((replace(change, after={**(change.after or {}), MENDED: True}), why))
             elif change.target not in taken or not _is_replaced_by(change, self._refused_targets):
                 pairs.append((change, why))

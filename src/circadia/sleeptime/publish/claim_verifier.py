@@ -225,7 +225,7 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
     """Yield a change's claims: one of a note, a flag or an edit; of a block's own writer one for each new line."""
     after = change.after or {}
     edit = cast("Mapping[str, Any]", after.get("edit") or {})
-    text = _clean_text(str(edit.get("new") or edit.get("old") or after.get("text", "")), change)
+    text = _clean_text(str(edit.get("new") or edit.get("old") or after.get(MARKDOWN) or after.get("text", "")), change)
     beside = list(_find_rows(text, _context_ids(change), view, rows))
     if change.kind is ChangeKind.WRITE_BLOCK and edit:
         if edit["moved"]:  # its notes say it on
