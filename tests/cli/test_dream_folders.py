@@ -53,8 +53,10 @@ class Provider:
 
     def __init__(self) -> None:
         self.script = EditScript()
+        self.asked = 0
 
     def answer(self, request: Mapping[str, Any]) -> str:
+        self.asked += 1
         prompt = prompt_of(request)
         output = ClaimVerdicts if re.search("^## Claims", prompt.data, re.M) else FolderAnswer
         return self.script(prompt, output).model_dump_json()
@@ -114,6 +116,24 @@ async def test_in_a_letta_folder_a_new_file_has_its_keys_so_that_the_agent_can_g
     assert (folder / "system" / "heron.md").read_text("utf-8") == written
     accepted = (await run("dream", "accept", "letta", "--json")).json
     assert (accepted["state"], "the folder is frozen" in accepted["detail"]) == ("proposed", True)
+
+
+@pytest.mark.spec("DREAM-42")
+async def test_a_filter_that_git_requires_and_that_fails_is_told_before_the_model_is_paid(
+    stand: DreamStand, provider: Provider
+) -> None:
+    folder = stand.root.with_name("locked")
+    make_repository(folder, {"MEMORY.md": b"# Memory\n\n- Ann likes tea.\n"})
+    (folder / ".gitattributes").write_text("*.md filter=crypt\n")
+    git(folder, "config", "filter.crypt.clean", "false")
+    git(folder, "config", "filter.crypt.required", "true")
+    provider.script = EditScript({"file": "MEMORY.md", "said": "5499", "text": TEXT})
+    failed = await run("dream", "locked", "--transcripts", "sessions", "--yes")
+    assert failed.status == 7
+    assert "clean filter 'crypt' failed" in " ".join(failed.err.split())
+    assert provider.asked == 0
+    git(folder, "config", "filter.crypt.clean", "cat")
+    assert (await dream(provider, {"file": "MEMORY.md", "said": "5499", "text": TEXT}, folder="locked"))["added"] == 1
 
 
 @pytest.mark.spec("DREAM-40")

@@ -167,7 +167,9 @@ def test_without_git_the_folder_keeps_the_history(top: Path, monkeypatch: pytest
 def test_the_filters_of_the_repository_hold_so_that_a_commit_has_the_changed_lines_alone(top: Path) -> None:
     """D7: with `core.autocrlf` each dream was a commit of the whole file."""
     git(top, "config", "core.autocrlf", "true")
-    write_all(top, {"memory/crlf.md": b"- one\r\n- two\r\n- three\r\n", ".gitattributes": b"g.md filter=upper\n"})
+    write_all(
+        top, {"memory/crlf.md": b"- one\r\n- two\r\n- three\r\n", ".gitattributes": b"memory/g.md filter=upper\n"}
+    )
     git(top, "config", "filter.upper.clean", "tr a-z A-Z")
     git(top, "config", "filter.upper.smudge", "tr A-Z a-z")
     git(top, "add", ".")

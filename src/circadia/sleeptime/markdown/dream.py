@@ -96,6 +96,7 @@ class Dream:
         """
         with lock_memory_folder(self._root, self._clock) as lock:
             bank, snapshot, waiting = await self._open()
+            await asyncio.to_thread(publication.check_repository, self._root, snapshot.documents.keys())
             state = load_state(self._root)
             if state.bank != bank.id:  # a new one, which has read nothing
                 state = state.model_copy(update={"bank": bank.id, "read": {}})

@@ -122,10 +122,15 @@ class GitRepository:
             mode, blob = "0", "0" * len(self._run("rev-parse", "HEAD"))
             if file.new is not None:
                 mode = "100755" if file.mode & 0o100 else "100644"
-                name = os.fsdecode(prefix) + str(file.path)
-                blob = self._run("hash-object", "-w", "--stdin", "--path", name, data=file.new)
+                blob = self._run("hash-object", "-w", "--stdin", "--path", str(file.path), data=file.new)
             lines.append(f"{mode} {blob}\t".encode() + prefix + os.fsencode(file.path) + b"\0")
         return b"".join(lines)
+
+    def check_filters(self, paths: Collection[PurePosixPath]) -> None:
+        """Raise StorageUnavailable: a filter that the repository requires for some of these files fails."""
+        told = self._run("check-attr", "-z", "filter", "--", *map(str, paths)).split("\0")
+        for name in dict(zip(told[2::3], told[::3], strict=False)).values():
+            self._run("hash-object", "--stdin", "--path", name)
 
     def _identity(self) -> dict[str, str]:
         """Return the variables of the author, where the repository has none configured."""
@@ -148,10 +153,11 @@ class GitRepository:
         return os.fsdecode(done.stdout).rstrip("\n")
 
     def _failure(self, command: str, said: str) -> StorageUnavailable:
-        reason = "".join(said.strip().splitlines()[:1])
+        lines = said.strip().splitlines()
+        reason = next((line for line in lines if line.startswith("fatal:")), "".join(lines[:1]))
         return StorageUnavailable(
             f"`git {command}` failed in {str(self._root)!r}: {reason}; once git works there, the next start of a dream "
-            "finishes the commit"
+            "goes on"
         )
 
     def _call(

@@ -9,7 +9,7 @@ a commit, too.
 
 import difflib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -133,6 +133,12 @@ def _read_mode(folder: AnchoredFolder, path: PurePosixPath) -> int:
     with suppress(FileNotFoundError), folder.open_parent(path) as file:
         return file.read_start(0)[1].st_mode & 0o777
     return folder.status.st_mode & 0o666
+
+
+def check_repository(root: Path, paths: Collection[PurePosixPath]) -> None:
+    """Raise StorageUnavailable where no version of these files could be committed, before somebody pays for one."""
+    if paths and (repository := GitRepository.find(root, paths)):
+        repository.check_filters(paths)
 
 
 def publish(root: Path, changeset_id: str) -> PublicationResult:
