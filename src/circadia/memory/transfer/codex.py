@@ -79,7 +79,7 @@ def find_rolled_back_lines(lines: Iterable[tuple[int, bytes]]) -> frozenset[int]
 def _starter(meta: Mapping[str, Any]) -> str | None:
     """Return what started a session, if not a person: `codex exec`, a sub-agent, Codex's own memory or review."""
     source = meta.get("source")
-    if isinstance(source, dict) and not source.keys().isdisjoint({"subagent", "internal"}):
+    if not {"subagent", "internal"}.isdisjoint(as_mapping(source)):
         return "another agent"
     if meta.get("thread_source") not in (None, "user") or meta.get("parent_thread_id") is not None:
         return f"Codex ({meta.get('thread_source') or 'sub-agent'})"
