@@ -145,7 +145,6 @@ async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_
     assert page.read_text("utf-8") == text, "a second time changes nothing"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(LIMIT_SECONDS)
 @pytest.mark.spec("SLEEP-72")
 async def test_who_calls_waits_for_maintenance_inline_and_not_for_passes_in_the_background(tmp_path: Path) -> None:

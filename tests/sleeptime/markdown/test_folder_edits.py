@@ -117,6 +117,7 @@ async def test_why_and_how_to_apply_stay_with_the_entry_that_is_replaced(stand: 
     assert "Payment tests use the sandbox of the bank.\n\n**Why:** a fake hid" in retired
 
 
+@pytest.mark.spec("DREAM-43")
 async def test_a_text_with_the_mark_of_the_entries_around_it_gets_none_twice(stand: DreamStand) -> None:
     stand.write("database.md", stand.read("database.md") + "- Redis is on port 6379.\n\n  **Why:** a proxy has 6380.\n")
     new = {
@@ -131,6 +132,7 @@ async def test_a_text_with_the_mark_of_the_entries_around_it_gets_none_twice(sta
     assert (await stand.dream()).state is DreamOutcome.UNCHANGED
 
 
+@pytest.mark.spec("DREAM-43")
 async def test_of_a_procedure_that_is_said_in_part_the_steps_stay_and_what_would_be_lost_joins_its_entry(
     stand: DreamStand,
 ) -> None:
@@ -158,7 +160,7 @@ async def test_of_a_procedure_that_is_said_in_part_the_steps_stay_and_what_would
     assert "Written in this run" not in data
 
 
-@pytest.mark.spec("SLEEP-83")
+@pytest.mark.spec("DREAM-43", "SLEEP-83")
 async def test_what_a_refused_text_was_to_replace_can_be_replaced_by_the_next_try(stand: DreamStand) -> None:
     place = {"file": "database.md", "said": "5499", "replaces": "5433"}
     wrong = EditScript({**place, "text": "The staging database of the project Heron is on port 7777."})
@@ -180,6 +182,7 @@ async def test_what_a_refused_text_was_to_replace_can_be_replaced_by_the_next_tr
     assert "5433" not in written
 
 
+@pytest.mark.spec("DREAM-43")
 async def test_a_description_rests_on_all_edits_of_its_file_and_the_judge_knows_it_for_one(stand: DreamStand) -> None:
     described = {"description": "Ports of the databases, and the drill of each month"}
     port = {"file": "database.md", "said": "5499", "text": "Redis is on port 5499.", **described}
