@@ -60,7 +60,7 @@ async def kill_one(pair: Pair, calls: Sequence[asyncio.Task[int]], answers: asyn
     assert [await each for each in pending] == [200]
 
 
-@pytest.mark.spec("CLU-35")
+@pytest.mark.spec("CLU-135")
 async def test_a_tool_that_runs_when_its_gateway_is_killed_runs_once(tmp_path: Path, postgres_url: str) -> None:
     async with MockMcpServer(stateless=True, json_response=True) as tools:
         servers = {"tools": {"url": tools.url}}
@@ -73,7 +73,7 @@ async def test_a_tool_that_runs_when_its_gateway_is_killed_runs_once(tmp_path: P
             assert len(tools.calls) == 2
 
 
-@pytest.mark.spec("CLU-35")
+@pytest.mark.spec("CLU-135")
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_mcp_client_hears_that_its_call_broke_off_and_goes_on_at_another_gateway(
     tmp_path: Path, postgres_url: str, era: str
@@ -101,7 +101,7 @@ async def test_an_mcp_client_hears_that_its_call_broke_off_and_goes_on_at_anothe
             assert [each.arguments["text"] for each in tools.calls] == ["first", "pay", "again"]
 
 
-@pytest.mark.spec("CLU-35")
+@pytest.mark.spec("CLU-135")
 async def test_a_model_call_whose_gateway_is_killed_is_not_repeated(tmp_path: Path, postgres_url: str) -> None:
     async with two_gateways(tmp_path, postgres_url, changes=UNCHECKED) as pair:
         token = await add_agent(pair)
@@ -112,7 +112,7 @@ async def test_a_model_call_whose_gateway_is_killed_is_not_repeated(tmp_path: Pa
         assert len(pair.provider.requests) == 4
 
 
-@pytest.mark.spec("CLU-35")
+@pytest.mark.spec("CLU-135")
 async def test_an_error_of_a_provider_is_passed_on_and_not_repeated(tmp_path: Path, postgres_url: str) -> None:
     async with two_gateways(tmp_path, postgres_url) as pair:
         token = await add_agent(pair)
@@ -121,7 +121,7 @@ async def test_an_error_of_a_provider_is_passed_on_and_not_repeated(tmp_path: Pa
         assert len(pair.provider.requests) == 4
 
 
-@pytest.mark.spec("CLU-35")
+@pytest.mark.spec("CLU-135")
 async def test_a_gateway_that_takes_no_connection_costs_no_call(tmp_path: Path, postgres_url: str) -> None:
     async with two_gateways(tmp_path, postgres_url, changes=UNCHECKED) as pair:
         token = await add_agent(pair)

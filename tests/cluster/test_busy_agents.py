@@ -17,7 +17,7 @@ MESSAGES: Final = 20
 """More than a server has connections for writing, which are 8."""
 
 
-@pytest.mark.spec("LARGE-34")
+@pytest.mark.spec("LARGE-134")
 @pytest.mark.parametrize("way", ["direct", "threads", "thread", "sleep"])
 async def test_messages_to_a_busy_agent_leave_the_connections_for_writing_to_others(
     tmp_path: Path, postgres_url: str, late_locks: dict[str, str], way: str

@@ -17,7 +17,7 @@ from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.postgres_proxy import postgres_proxy
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, postgres_fleet
 
-pytestmark = pytest.mark.spec("CLU-05", "LARGE-33")
+pytestmark = pytest.mark.spec("CLU-05", "LARGE-133")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import Live, live
 from tests.interaction.test_cluster import ASKED, wait_for_end
 
-pytestmark = pytest.mark.spec("CLU-06", "WAKE-76")
+pytestmark = pytest.mark.spec("CLU-106", "WAKE-76")
 
 QUICK = {"kind": "callable", "function": "benchmarks.pulse_agent:quick"}
 BOB: dict[str, Any] = {

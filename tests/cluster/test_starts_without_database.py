@@ -15,7 +15,7 @@ from tests.durability.test_database_away import WAYS
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.server_process import CircadiaProcess
 
-pytestmark = pytest.mark.spec("CLU-26")
+pytestmark = pytest.mark.spec("CLU-126")
 
 NO_NAME = "postgresql://postgres@no-such-host.invalid/circadia"
 

@@ -156,7 +156,7 @@ async def test_events_of_a_process_that_died_before_it_numbered_them_are_numbere
         assert not await tx.events.has_unnumbered()
 
 
-@pytest.mark.spec("CLU-08")
+@pytest.mark.spec("CLU-108")
 @pytest.mark.parametrize("seed", range(3))
 async def test_episodes_that_are_appended_side_by_side_are_each_read_once_and_in_order(
     open_store: Opener, seed: int

@@ -83,7 +83,7 @@ async def test_what_can_be_started_comes_oldest_first_once_its_time_has_come(sto
         assert [each.id for each in await tx.pulses.find_open(BOB.id)] == ["p4", "p1", "p2", "p3"]
 
 
-@pytest.mark.spec("CLU-06")
+@pytest.mark.spec("CLU-106")
 async def test_a_claim_takes_pulses_of_its_launchers_and_the_others_are_seen_to_wait(store: Store) -> None:
     rows = [pulse(f"p{number}", BOB, seconds=number, launcher=name) for number, name in enumerate("abac")]
     await kept(store, *rows, pulse("p4", BOB, seconds=1, launcher="a", owner="exe", lease_until=at(99)))

@@ -64,7 +64,7 @@ def test_the_documentation_shows_the_balancers_file_and_haproxy_takes_it() -> No
     assert (DEPLOY / mounted).resolve() == CONFIGURATION
 
 
-@pytest.mark.spec("CLU-35")
+@pytest.mark.spec("CLU-135")
 def test_the_balancer_repeats_only_what_no_gateway_took_and_lets_holds_and_answers_last() -> None:
     text = CONFIGURATION.read_text("utf-8")
     assert re.findall(r"^ *retry-on (.*?) *(?:#.*)?$", text, re.M) == ["conn-failure"]

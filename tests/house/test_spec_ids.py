@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.house.tree import DOCS, python_files, shown, syntax
 
-ID = re.compile(r"(?:GATE|WAKE|MEM|SLEEP|ANS|DREAM|CLU|UI|SHIP|LARGE)-\d{2}")
+ID = re.compile(r"(?:GATE|WAKE|MEM|SLEEP|ANS|DREAM|CLU|UI|SHIP|LARGE)-\d{2,3}")
 
 
 @cache

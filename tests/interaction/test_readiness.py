@@ -38,7 +38,7 @@ async def ready(at: Live) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-@pytest.mark.spec("LARGE-30", "GATE-41")
+@pytest.mark.spec("LARGE-130", "GATE-41")
 @pytest.mark.parametrize("name", ["Sweeps", "AlertNotifier"])
 async def test_a_background_task_that_ends_makes_the_server_unready_and_is_logged_with_its_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
@@ -79,7 +79,7 @@ def damage_events(file: Path) -> None:
         pages.write(os.urandom(size * (count // 4)))
 
 
-@pytest.mark.spec("LARGE-31", "GATE-41")
+@pytest.mark.spec("LARGE-131", "GATE-41")
 async def test_a_database_that_is_damaged_at_the_start_is_not_ready_and_the_doctor_finds_it(tmp_path: Path) -> None:
     async with large_log(tmp_path) as file:
         damage_events(file)
@@ -92,7 +92,7 @@ async def test_a_database_that_is_damaged_at_the_start_is_not_ready_and_the_doct
     assert "circadia restore" in found["remedy"]
 
 
-@pytest.mark.spec("LARGE-31", "GATE-41")
+@pytest.mark.spec("LARGE-131", "GATE-41")
 async def test_a_damaged_page_that_a_running_server_meets_makes_it_unready_until_a_restart(tmp_path: Path) -> None:
     async with large_log(tmp_path) as file, live(tmp_path) as at:
         assert await ready(at) == (200, "ready\n")

@@ -14,7 +14,7 @@ from tests.interaction.live import live
 WRITES_WAKE = re.compile(r"(INSERT INTO|UPDATE) (wakes|pulses)\b")
 
 
-@pytest.mark.spec("CLU-07")
+@pytest.mark.spec("CLU-107")
 async def test_a_wake_with_its_pulse_takes_at_most_forty_statements_and_counts_its_limits_once(
     tmp_path: Path, postgres_url: str
 ) -> None:

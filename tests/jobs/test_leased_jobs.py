@@ -111,7 +111,7 @@ async def test_the_result_of_an_older_epoch_is_refused() -> None:
     assert [each.epoch for each in written] == [1]
 
 
-@pytest.mark.spec("LARGE-32")
+@pytest.mark.spec("LARGE-132")
 @pytest.mark.parametrize(("error", "tries"), [(InvalidRequest("a NUL"), 1), (Conflict("a key"), 5), (KeyError(1), 5)])
 async def test_a_result_that_can_never_be_written_is_given_up(
     error: Exception, tries: int, caplog: pytest.LogCaptureFixture
@@ -134,7 +134,7 @@ async def test_a_result_that_can_never_be_written_is_given_up(
     assert "the result of p1 is given up; the job fails" in caplog.messages
 
 
-@pytest.mark.spec("LARGE-32")
+@pytest.mark.spec("LARGE-132")
 async def test_a_result_waits_for_a_database_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
     rows = Rows(clock := ManualClock())
     rows.away = True

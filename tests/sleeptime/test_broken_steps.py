@@ -81,7 +81,7 @@ class Closing(Pairs):
         raise HalfError
 
 
-@pytest.mark.spec("LARGE-32")
+@pytest.mark.spec("LARGE-132")
 async def test_a_pass_whose_result_cannot_be_stored_has_failed_and_the_next_one_runs(
     stand: Stand, caplog: pytest.LogCaptureFixture
 ) -> None:

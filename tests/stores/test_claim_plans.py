@@ -12,7 +12,7 @@ from tests.contract.wake_rows import pulse
 from tests.stores.test_postgres import asked, transaction
 
 
-@pytest.mark.spec("CLU-06")
+@pytest.mark.spec("CLU-106")
 async def test_a_claim_reads_none_of_3000_pulses_that_wait_for_another_launcher(postgres_url: str) -> None:
     store = await open_postgres(postgres_url)
     async with store.begin_write() as tx:

@@ -58,7 +58,7 @@ async def read_episodes(store: SqlStore) -> list[str]:
         return [found.id for found in await tx.episodes.find_all(BANK.id)]
 
 
-@pytest.mark.spec("CLU-08")
+@pytest.mark.spec("CLU-108")
 async def test_writers_into_one_bank_wait_for_the_disk_together(server: PostgresServer, store: SqlStore) -> None:
     async def append(name: str) -> None:
         async with store.begin_write() as tx:
@@ -74,7 +74,7 @@ async def test_writers_into_one_bank_wait_for_the_disk_together(server: Postgres
             assert not any(writer.done() for writer in writers)  # none is acknowledged before it is on the disk
 
 
-@pytest.mark.spec("CLU-08")
+@pytest.mark.spec("CLU-108")
 async def test_who_reads_an_episode_before_it_is_on_the_disk_is_answered_afterwards(
     server: PostgresServer, store: SqlStore
 ) -> None:
@@ -94,7 +94,7 @@ async def test_who_reads_an_episode_before_it_is_on_the_disk_is_answered_afterwa
     assert await read_episodes(store) == ["said"]
 
 
-@pytest.mark.spec("CLU-08")
+@pytest.mark.spec("CLU-108")
 async def test_an_agent_is_held_until_its_change_is_on_the_disk(server: PostgresServer, store: SqlStore) -> None:
     """A call may be let through for it, which nothing takes back."""
     await stored(store, session(), agent("ann"))
