@@ -12,7 +12,7 @@ from circadia.memory.forgetting import forget
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
-from circadia.sleeptime.operations.consolidate import Consolidate
+from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
 from circadia.sleeptime.publish.claim_verifier import ClaimVerdicts
 from circadia.testing.rule_based_model import RuleBasedModel, parse_rows
@@ -142,6 +142,27 @@ async def test_a_note_ends_only_what_it_speaks_of(stand: Stand) -> None:
     await night.run()
     assert [bool((await night.episode(each)).stale) for each in (cat, hat)] == [False, True]
     assert await night.refused() == ["its sources do not say it, as the model judges"]
+
+
+@pytest.mark.spec("SLEEP-22")
+async def test_what_only_echoed_the_old_value_ends_with_it_though_the_note_does_not_rest_on_it(stand: Stand) -> None:
+    night = Night(stand, operations=[Consolidate(), Contradictions()])
+    said, echo = [
+        *await night.said("The limit for lead is 0.5 mg.", at=MAY),
+        *await night.said("Noted: the limit for lead is 0.5 mg.", speaker="helper", trust=Trust.AGENT, at=MAY),
+    ]
+    await night.said("I misread it: the limit for lead is 0.3 mg.", at=JUNE)
+
+    def corrected(prompt: Prompt) -> ConsolidationAnswer:
+        ids = {row.text: row.key for row in parse_rows(prompt.data) if row.key.startswith("e")}
+        mine = [key for text, key in ids.items() if "misread" in text]
+        return ConsolidationAnswer(
+            notes=[NoteDraft(text="The limit for lead is 0.3 mg.", ids=mine, ended=[*{*ids.values()} - {*mine}])]
+        )
+
+    night.mind = answering(corrected)
+    await night.run()
+    assert [bool((await night.episode(each)).stale) for each in (said, echo)] == [True, True]
 
 
 @pytest.mark.spec("SLEEP-22")

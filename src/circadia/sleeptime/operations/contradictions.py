@@ -96,7 +96,7 @@ class Contradictions:
             note = by_id.get(key)
             if note is None:
                 continue
-            rows = await view.look.fetch_episodes(note.evidence)
+            rows = await view.look.fetch_episodes([EpisodeId(key) for key in dict.fromkeys((*note.evidence, *ids))])
             ended = [episode for episode in rows.values() if episode.id in ids]
             for old in ended:
                 rest = [episode for episode in rows.values() if episode not in ended]

@@ -5,6 +5,7 @@ the system prompt: the text of an edit rests on notes of persons and agents alon
 note contradicts waits for a person. Only a note that also states what was before replaces what a person wrote.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -120,11 +121,13 @@ class Rethink:
         new = "\n".join(
             add_dates_from_sources(line, dated_notes) for part in edit.new_text.split("\n") if (line := one_line(part))
         )
-        old = edit.old_text or ""
-        if old == new or (old and old not in block.value):  # a small model repeats the new text as the old one
+        old = _find_shown(block.value, edit.old_text or "")
+        if old == new:  # a small model repeats the new text as the old one
             old = ""
-        if new in block.value and not (old and not new):
+        if not old and new in block.value:
             return None
+        if old and new in block.value.replace(old, "").split("\n"):  # it stands on a line of its own already
+            new = ""
         by_talk = [note for note in named.notes if note.trust in TALK]
         ids = {key for note in by_talk or named.notes for key in note.evidence}
         also = [line for line in dict.fromkeys(edit.also) if line and line != old] if new else []
@@ -165,6 +168,13 @@ class Rethink:
         if writable or any(block.label == self._label for block in view.blocks):
             return writable
         return [new_block(view, self._label)]
+
+
+def _find_shown(value: str, shown: str) -> str:
+    """Return the part of a block that a model was shown so, each white space as one blank; empty if there is none."""
+    words = shown.split()
+    found = re.search(r"\s+".join(map(re.escape, words)), value) if words and shown not in value else None
+    return found[0] if found else shown if shown in value else ""
 
 
 def _is_nearly_full(block: Block) -> bool:

@@ -27,6 +27,7 @@ from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.block_edits import EDIT, apply_edit
 from circadia.sleeptime.publish.merge import merge_lines
 from circadia.stores.base import Tx
 
@@ -193,7 +194,15 @@ class Effects:
         version, theirs = (latest.version, "" if latest.deleted else latest.value) if latest else (0, "")
         value, why = str(after["value"]), change.why
         spans = _parse_spans(after.get("spans"))
-        if version != before.get("version", 0):
+        edit_alone = cast("Mapping[str, Any]", after.get(EDIT) or {})
+        if version != before.get("version", 0) and edit_alone and latest is not None and not latest.deleted:
+            edited = apply_edit(
+                latest, edit_alone["old"], edit_alone["new"], edit_alone["ids"], edit_alone.get("also", ())
+            )
+            if edited is None:
+                return "what it replaces was written anew meanwhile"
+            value, spans, why = edited.value, edited.spans, f"{why} (made in version {version})"
+        elif version != before.get("version", 0):
             merged = merge_lines(str(before.get("value", "")), ours=value, theirs=theirs)
             if merged.lost or merged.text == theirs:
                 return "it was written by somebody else meanwhile"
