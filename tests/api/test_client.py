@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import socket
+import threading
 import traceback
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ import circadia
 from circadia import CircadiaError, SyncClient
 from circadia.api.app import openapi_document
 from circadia.client.calls import Client
+from circadia.clock import SystemClock
 from circadia.errors import (
     HTTP_STATUS,
     Conflict,
@@ -303,6 +305,72 @@ async def test_retries_end(flaky: Flaky, retries: int) -> None:
     assert len(flaky.bodies) == (2 if retries == 1 else 1)
 
 
+class HurriedClock(SystemClock):
+    """A clock that notes pauses instead of waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+async def test_the_pause_before_a_retry_doubles_up_to_five_seconds() -> None:
+    clock = HurriedClock()
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with Client(url, ADMIN, max_retries=7, clock=clock) as client:
+            with pytest.raises(Unreachable):
+                await client.list_holds()
+    assert clock.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+class Lives:
+    """A server of events that drops each of its connections; it answers them with these bodies, or 503 for none."""
+
+    def __init__(self, *bodies: bytes) -> None:
+        self._bodies = list(bodies)
+        self.resumed: list[str] = []
+        """What each connection asked to go on after."""
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncGenerator[str]:
+        async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        last = re.search(rb"(?i)last-event-id: (\d+)", head)
+        self.resumed.append(last[1].decode() if last else "")
+        body = self._bodies.pop(0)
+        writer.write(answer(body, b"text/event-stream") if body else b"HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+
+def sent_event(number: int) -> bytes:
+    event: dict[str, Any] = {
+        "type": "sleep_start",
+        "at": "2026-01-31T12:00:00Z",
+        "session": None,
+        "agent": None,
+        "data": {},
+    }
+    return b"id: %d\ndata: %b\n\n" % (number, json.dumps({"number": number, **event}).encode())
+
+
+@pytest.mark.spec("GATE-80")
+async def test_a_stream_is_resumed_over_a_restart_with_longer_pauses_until_an_event_comes() -> None:
+    gap = b'event: gap\ndata: {"after":2,"oldest":5}\n\n'
+    lives, clock = Lives(sent_event(1), b"", b"", sent_event(2) + gap, sent_event(5)), HurriedClock()
+    async with lives.open() as url, Client(url, ADMIN, clock=clock) as client:
+        async with contextlib.aclosing(client.events(0, on_gap=lambda _: None)) as events:
+            assert [(await anext(events)).number for _ in range(3)] == [1, 2, 5]
+    assert lives.resumed == ["0", "1", "1", "1", "2"]
+    assert clock.pauses == [0.2, 0.4, 0.8, 0.2]
+
+
 async def test_a_change_is_sent_again_only_with_a_key_and_unchanged() -> None:
     for key, times in ((None, 1), ("once", 2)):
         flaky = Flaky(503)
@@ -337,6 +405,30 @@ async def test_a_program_without_an_event_loop_has_the_same_methods(service: Ser
     sleeping, numbers = await asyncio.to_thread(work)
     assert sleeping
     assert numbers == sorted(numbers)
+
+
+@pytest.mark.spec("SHIP-15")
+async def test_who_leaves_an_iterator_without_an_event_loop_closes_its_connection() -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    closed = threading.Event()
+
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + sent_event(9))
+        with contextlib.suppress(OSError):
+            await reader.read()
+        closed.set()
+        writer.close()
+
+    def work(url: str) -> bool:
+        with SyncClient(url, ADMIN) as client:
+            for each in client.events(0):
+                assert each.number == 9
+                break
+            return closed.wait(30)
+
+    async with await asyncio.start_server(answers, "127.0.0.1", 0) as server:
+        assert await asyncio.to_thread(work, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
 
 async def test_nobody_there_is_told_with_what_to_do() -> None:
