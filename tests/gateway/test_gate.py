@@ -30,6 +30,7 @@ from circadia.settings import LimitsSettings
 from circadia.stores.base import Store
 from circadia.stores.event_log import EventLog
 from circadia.stores.signals.local import LocalSignals
+from tests.fixtures.leap import Leap
 
 CLOCK = SystemClock()
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -442,3 +443,28 @@ async def test_a_held_call_that_does_not_get_ready_is_passed_by_the_others(
         await made.gate.wait_for_turn(stuck)
         await made.gate.wait_to_send(stuck)
         made.gate.clear_to_send(stuck)
+
+
+@pytest.mark.spec("GATE-42")
+async def test_a_call_waits_for_those_before_it_as_long_as_their_line_moves(
+    tmp_path: Path, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch, leap: Leap
+) -> None:
+    monkeypatch.setattr("circadia.gateway.model_call.hold.ORDER_SECONDS", 1_000.0)
+    agent = agent_named("ann")
+    async with (
+        bench(tmp_path, sqlite_store, [agent]) as made,
+        woken_call(made, agent, has_turn=False) as first,
+        gate_call(made, agent) as second,
+    ):
+        await made.gate.admit(second)
+        last = asyncio.create_task(made.hold(agent))
+        await settled()
+        await made.gate.wait_for_turn(first)
+        await made.gate.wait_to_send(first)
+        made.gate.clear_to_send(first)
+        leap(1_000.0)
+        await settled()
+        assert not last.done(), "the line has moved since it came"
+        leap(1_000.0)
+        async with asyncio.timeout(30):
+            await last
