@@ -408,7 +408,7 @@ async def test_a_program_without_an_event_loop_has_the_same_methods(service: Ser
 
 
 @pytest.mark.spec("SHIP-15")
-async def test_who_leaves_an_iterator_without_an_event_loop_closes_its_connection() -> None:
+async def test_who_leaves_an_iterator_or_its_client_without_an_event_loop_closes_its_connection() -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
     closed = threading.Event()
 
@@ -420,15 +420,25 @@ async def test_who_leaves_an_iterator_without_an_event_loop_closes_its_connectio
         closed.set()
         writer.close()
 
-    def work(url: str) -> bool:
+    def leave_the_loop(url: str) -> bool:
         with SyncClient(url, ADMIN) as client:
             for each in client.events(0):
                 assert each.number == 9
                 break
             return closed.wait(30)
 
+    def leave_the_client(url: str) -> bool:
+        with SyncClient(url, ADMIN) as client:
+            events = client.events(0)
+            assert next(events).number == 9
+        assert next(events, None) is None
+        return closed.wait(30)
+
     async with await asyncio.start_server(answers, "127.0.0.1", 0) as server:
-        assert await asyncio.to_thread(work, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for leave in (leave_the_loop, leave_the_client):
+            closed.clear()
+            assert await asyncio.to_thread(leave, url)
 
 
 async def test_nobody_there_is_told_with_what_to_do() -> None:
