@@ -17,6 +17,8 @@ from circadia.schemas.events import EventView
 from tests.api.service import ADMIN, Service
 from tests.api.test_client import HurriedClock, answer, answering
 
+BUSY = b"HTTP/1.1 503 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
 
 class Line:
     """A line to the service that can be cut."""
@@ -136,7 +138,7 @@ class Lives:
         last = re.search(rb"(?i)last-event-id: (\d+)", head)
         self.resumed.append(last[1].decode() if last else "")
         body = self._bodies.pop(0)
-        writer.write(answer(body, b"text/event-stream") if body else b"HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n")
+        writer.write(answer(body, b"text/event-stream") if body else BUSY)
         writer.close()
 
 
