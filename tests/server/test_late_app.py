@@ -147,5 +147,8 @@ async def test_the_first_calls_of_a_server_keep_no_other_call_waiting(tmp_path: 
         assert (await server.call("GET", "/banks/team/search?q=Porto"))["hits"]
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         headers = {**server.admin, "accept": "application/json, text/event-stream"}
-        async with aiohttp.ClientSession(headers=headers) as http, http.post(f"{server.url}/mcp", json=body) as answer:
-            assert "set_sleeping" in await answer.text()
+        async with aiohttp.ClientSession(headers=headers) as http:
+            async with http.post(f"{server.url}/mcp", json=body) as answer:
+                assert "set_sleeping" in await answer.text()
+            async with http.get(f"{server.url}/api/openapi.json") as answer:
+                assert "set_sleeping" in await answer.text()
