@@ -16,6 +16,7 @@ import circadia
 from circadia import CircadiaError, SyncClient
 from circadia.api.app import openapi_document
 from circadia.client.calls import Client
+from circadia.clock import SystemClock
 from circadia.errors import (
     HTTP_STATUS,
     Conflict,
@@ -24,60 +25,14 @@ from circadia.errors import (
     NotFound,
     PreconditionFailed,
     StorageUnavailable,
-    TargetGone,
     TooLarge,
     Unauthenticated,
     Unreachable,
 )
-from circadia.schemas.events import EventView
 from circadia.schemas.fleet import HoldList
 from tests.api.service import ADMIN, Service
 
 NOTHING_HELD: Any = {"holds": [], "total": 0, "elsewhere": [], "total_elsewhere": 0}
-
-
-class Line:
-    """A line to the service that can be cut."""
-
-    def __init__(self, url: str) -> None:
-        self._port = int(url.rsplit(":", 1)[1])
-        self._ends: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.connections = 0
-        self.url = ""
-
-    @contextlib.asynccontextmanager
-    async def open(self) -> AsyncGenerator["Line"]:
-        server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield self
-        finally:
-            server.close()
-            self.cut()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def cut(self) -> None:
-        """Drop all connections."""
-        for end in self._ends:
-            end.transport.abort()
-        self._ends.clear()
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        self._ends |= {writer, far_writer}
-        for one, other in ((reader, far_writer), (far_reader, writer)):
-            task = asyncio.create_task(_pump(one, other))
-            self._tasks.add(task)
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
 
 
 async def test_it_runs_a_team_from_its_making_to_its_end(client: Client) -> None:
@@ -243,21 +198,6 @@ async def test_an_answer_that_does_not_fit_is_told_by_its_place_and_without_its_
     assert "secret" not in "".join(traceback.format_exception(told.value))
 
 
-async def test_events_that_a_server_no_longer_keeps_do_not_end_the_stream() -> None:
-    head = b'{"number": 9, "type": "sleep_start", "at": "2026-01-31T12:00:00Z", '
-    event = head + b'"session": null, "agent": null, "data": {}}'
-    body = b'id: 1\n\nevent: gap\ndata: {"after":1,"oldest":9}\n\nid: 9\ndata: %s\n\n' % event
-    server, url = await answering(answer(body, b"text/event-stream"))
-    gaps: list[tuple[int, int]] = []
-    async with server, Client(url, ADMIN) as client:
-        followed = client.events(1, on_gap=lambda gap: gaps.append((gap.after, gap.oldest)))
-        async with contextlib.aclosing(followed) as events:
-            assert (await anext(events)).number == 9
-        assert gaps == [(1, 9)]
-        with pytest.raises(TargetGone, match="after 1 and before 9 have been deleted"):
-            await anext(client.events(1))
-
-
 class Flaky:
     """A server that answers the first requests with these statuses, and later ones that nothing is held."""
 
@@ -301,6 +241,28 @@ async def test_retries_end(flaky: Flaky, retries: int) -> None:
         with pytest.raises(CircadiaError):
             await client.list_holds()
     assert len(flaky.bodies) == (2 if retries == 1 else 1)
+
+
+class HurriedClock(SystemClock):
+    """A clock that notes pauses instead of waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+async def test_the_pause_before_a_retry_doubles_up_to_five_seconds() -> None:
+    clock = HurriedClock()
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        async with Client(url, ADMIN, max_retries=7, clock=clock) as client:
+            with pytest.raises(Unreachable):
+                await client.list_holds()
+    assert clock.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
 async def test_a_change_is_sent_again_only_with_a_key_and_unchanged() -> None:
@@ -356,47 +318,6 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
         async with Client(f"http://127.0.0.1:{bound.getsockname()[1]}", ADMIN, timeout=0.05, max_retries=0) as client:
             with pytest.raises(Unreachable, match="no answer"):
                 await client.list_sessions()
-
-
-@pytest.mark.spec("GATE-80")
-async def test_following_goes_on_after_a_drop_without_a_gap_or_a_double(service: Service, client: Client) -> None:
-    await service.agent("ann")
-
-    async def happen(times: int) -> None:
-        for asleep in [True, False] * times:
-            await client.set_sleeping("default", "ann", asleep)
-
-    async with Line(service.url).open() as line, Client(line.url, ADMIN) as far:
-        seen: list[EventView] = []
-        async with contextlib.aclosing(far.events(0)) as events:
-            for _ in range(3):
-                await happen(2)
-                while len(seen) < len(await client.list_events()):
-                    seen.append(await asyncio.wait_for(anext(events), 60))
-                line.cut()
-        assert line.connections == 3
-    assert seen == await client.list_events()
-
-
-@pytest.mark.spec("GATE-80")
-async def test_following_from_now_on_misses_nothing_in_a_drop_before_the_first_event(
-    service: Service, client: Client
-) -> None:
-    await service.agent("ann")
-    async with Line(service.url).open() as line, Client(line.url, ADMIN) as far:
-        async with contextlib.aclosing(far.events(types=["sleep_start"])) as events:
-            first = asyncio.ensure_future(anext(events))
-            await service.clock.wait_for_sleepers(1)
-            line.cut()
-            await client.set_sleeping("default", "ann", True)
-            assert (await asyncio.wait_for(first, 60)).type == "sleep_start"
-
-
-async def test_following_without_leave_is_refused_at_once(service: Service) -> None:
-    token = await service.agent("ann")
-    async with Client(service.url, token) as own:
-        with pytest.raises(Forbidden):
-            await anext(own.events())
 
 
 async def test_a_client_that_is_not_open_says_so() -> None:

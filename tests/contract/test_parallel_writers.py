@@ -265,6 +265,7 @@ DELIVERY_STEPS: dict[str, Callable[[Tx], Awaitable[object]]] = {
     "mark_seen_by_pulse": lambda tx: tx.deliveries.mark_seen_by_pulse(ANN.id, PulseId("p"), at(1)),
     "mark_handled_by_pulse": lambda tx: tx.deliveries.mark_handled_by_pulse(ANN.id, PulseId("p"), at(1)),
     "mark_seen": lambda tx: tx.deliveries.mark_seen(ANN.id, IDS, at(1)),
+    "mark_noticed": lambda tx: tx.deliveries.mark_noticed(ANN.id, IDS),
     "release_expired": lambda tx: tx.deliveries.release_expired(at(5)),
     "delete_handled": lambda tx: tx.deliveries.delete_handled(at(5), limit=10),
 }

@@ -105,6 +105,24 @@ async def test_a_new_version_of_a_block_enters_with_the_next_user_turn(tmp_path:
     assert 0 < counts["blocks"][1] <= len(ann.at.upstream.requests[-2].body)
 
 
+@pytest.mark.spec("MEM-15")
+async def test_a_count_of_tokens_is_no_break_and_the_call_that_it_was_made_for_is_one(tmp_path: Path) -> None:
+    async with bound(tmp_path) as ann:
+        await learn(ann)
+        conversation = Conversation(ann, MESSAGES)
+        await conversation.turn(QUESTIONS[0], 1)
+        assert (await ann.at.rest("PUT", "/banks/memory/blocks/likes", {"value": "Ann likes coffee."}))[0] == 200
+        conversation.ask(QUESTIONS[1])
+        count = {key: value for key, value in conversation.body.items() if key != "max_tokens"}
+        async with ann.at.call(ann.token, f"{MESSAGES}/count_tokens", count, upstream="anthropic") as response:
+            assert response.status == 200
+        assert "coffee" in str(ann.sent["system"])
+        assert await breaks(ann) == {}
+        await conversation.work("nothing")
+        counts = await breaks(ann)
+    assert (counts.keys(), counts["blocks"][0]) == ({"blocks"}, 1)
+
+
 async def test_what_is_forgotten_goes_at_once_and_what_else_was_added_stays(tmp_path: Path) -> None:
     async with bound(tmp_path) as ann:
         await learn(ann)

@@ -375,3 +375,15 @@ async def test_questions_that_follow_at_once_are_served_since_what_was_said_is_w
         assert [(each.outcome, each.answer_id) for each in quick] == [("hit", made.id)] * 4
         await ann.ask(question("Ann likes to drink coffee in the morning now."), waits=False)
         assert (await ann.ask(question(), waits=False)).outcome == "hint", "what was said just now is known"
+
+
+@pytest.mark.spec("MEM-15", "ANS-03")
+async def test_a_count_of_tokens_keeps_no_answer_from_being_served(tmp_path: Path) -> None:
+    async with readied(tmp_path) as ann:
+        made = await ann.put(await ann.frame(question(OTHER, path=MESSAGES), path=MESSAGES))
+        said = question("Ann likes to drink coffee in the morning now.", path=MESSAGES)
+        count = {key: value for key, value in said.items() if key not in ("max_tokens", "stream")}
+        async with ann.at.call(ann.token, f"{MESSAGES}/count_tokens", count, upstream="anthropic") as response:
+            assert response.status == 200
+        got = await ann.ask(question(path=MESSAGES), path=MESSAGES)
+        assert (got.outcome, got.answer_id) == ("hit", made.id)

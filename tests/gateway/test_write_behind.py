@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.errors import StorageUnavailable
+from circadia.errors import NotFound, StorageUnavailable
+from circadia.gateway.accounting.id_owners import IssuedId, Owners
 from circadia.gateway.accounting.journal import LINES, Journal, Line
 from circadia.gateway.accounting.write_behind import BacklogSpool
 from circadia.gateway.answers.answer_book import ENTRIES, AnswerBookEntry
@@ -204,3 +205,98 @@ async def test_the_rest_of_a_batch_with_a_rejected_line_is_written_before_the_ne
     await journal.flush()
     await require_once(either_store, 20)
     assert (journal.waiting, journal.dropped) == (0, 1)
+
+
+async def test_lines_that_may_be_written_already_are_not_taken_out_to_be_written_again(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
+    store = LostReplyStore(sqlite_store)
+    journal = build_journal(tmp_path, store)
+    put_lines(journal, 20)
+    store.lost = 1
+    with pytest.raises(StorageUnavailable):
+        await journal.flush()
+    journal.put(later := Event(type=EventType.HELD, at=NOW, data={"tag": 10}))
+    assert journal.take_out(lambda _: True) == [later]
+    await journal.flush()
+    await require_once(sqlite_store, 20)
+
+
+async def test_above_its_bound_a_queue_drops_the_oldest_lines_and_counts_them(
+    tmp_path: Path, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("circadia.gateway.accounting.journal.BOUND", 15)
+    journal = build_journal(tmp_path, sqlite_store)
+    for number in range(20):
+        journal.put(Event(type=EventType.HELD, at=NOW, data={"tag": number}))
+    assert (journal.waiting, journal.dropped) == (15, 5)
+    await journal.flush()
+    async with sqlite_store.begin_write() as tx:
+        await tx.events.assign_numbers()
+    async with sqlite_store.begin_read() as tx:
+        assert [event.data["tag"] for event in await tx.events.find_after(0)] == list(range(5, 20))
+
+
+class FaultyStore(LostReplyStore):
+    """A store that rejects what is written first, and is lost after some more writes."""
+
+    is_faulty = True
+
+    def before_commit(self) -> None:
+        if self.is_faulty:
+            self.is_faulty = False
+            raise ValueError("a fault that is mended before the next start")
+
+
+async def test_a_start_that_breaks_off_among_the_lines_of_a_batch_that_failed_writes_none_of_them_twice(
+    tmp_path: Path, either_store: Store
+) -> None:
+    full, broken = FullDiskStore(either_store), FaultyStore(either_store)
+    journal, full.full = build_journal(tmp_path, full), True
+    put_lines(journal, 20)
+    await journal.close()
+    broken.spared, broken.lost = 5, 1
+    with pytest.raises(StorageUnavailable):
+        await recover(build_journal(tmp_path, broken))
+    assert not broken.is_faulty
+    await recover(build_journal(tmp_path, either_store))
+    await require_once(either_store, 20)
+
+
+def build_owners(folder: Path, store: Store) -> Owners:
+    spool = BacklogSpool[IssuedId](folder / "spool", RandomIds(system_milliseconds), "owners", [IssuedId])
+    return Owners(SystemClock(), store, spool)
+
+
+@pytest.mark.spec("GATE-60")
+async def test_while_owners_of_ids_wait_for_the_database_no_further_answer_waits_for_it(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
+    ann, bob, ids = agent("ann"), agent("bob"), ["file-1", "file-2", "file-3"]
+    store = FullDiskStore(sqlite_store)
+    owners, store.full = build_owners(tmp_path, store), True
+    for each in ids:
+        await owners.record(ann, "openai", [each])
+    assert store.refused == 1
+    await owners.require(ann, "openai", ids)
+    store.full = False
+    await owners.flush()
+    elsewhere = build_owners(tmp_path, sqlite_store)
+    await elsewhere.require(ann, "openai", ids)
+    for each in ids:
+        with pytest.raises(NotFound, match="was not handed to 'bob'"):
+            await elsewhere.require(bob, "openai", [each])
+
+
+@pytest.mark.spec("GATE-60")
+async def test_an_id_that_is_issued_again_stays_the_first_agents_at_each_gateway(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
+    ann, bob = agent("ann"), agent("bob")
+    first, second = (build_owners(tmp_path / name, sqlite_store) for name in ("1", "2"))
+    await first.record(ann, "openai", ["file-1"])
+    await second.record(bob, "openai", ["file-1"])
+    for gateway in (first, second):
+        await gateway.require(ann, "openai", ["file-1"])
+        with pytest.raises(NotFound):
+            await gateway.require(bob, "openai", ["file-1"])

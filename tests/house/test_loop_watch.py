@@ -28,6 +28,18 @@ async def test_a_callback_that_computes_for_over_50_ms_is_told_with_its_stack() 
     assert [seconds > 0.05 and "compute" in stack for seconds, stack in told] == [True] * len(told) != []
 
 
+async def test_a_callback_that_computes_between_collections_of_garbage_is_told_too() -> None:
+    told: list[str] = []
+    watch = LoopWatch(asyncio.get_running_loop(), lambda _, stack: told.append(stack))
+    await asyncio.sleep(0)
+    for _ in range(10):
+        compute(0.03)
+        gc.collect()
+    await asyncio.sleep(0)
+    watch.stop()
+    assert told
+
+
 async def test_what_waits_or_takes_turns_or_collects_garbage_is_not_told() -> None:
     told: list[str] = []
     watch = LoopWatch(asyncio.get_running_loop(), lambda _, stack: told.append(stack))

@@ -198,6 +198,10 @@ async def test_a_message_without_a_mention_wakes_the_agent_from_the_sleep_for_wh
         await write()
         assert not (await tool(server, ann, "sleep_self", wake_on=["message"]))["sleeping"]
         assert (await tool(server, ann, "sleep_self", wake_on=["message"]))["sleeping"]  # once
+        await server.sleeping(False)
+        await write()
+        assert len((await tool(server, ann, "read_inbox"))["messages"]) > 0
+        assert (await tool(server, ann, "sleep_self", wake_on=["message"]))["sleeping"]  # what it has seen does not
 
 
 @pytest.mark.spec("WAKE-80")

@@ -159,11 +159,14 @@ async def test_where_settings_keep_them_a_call_has_its_request_and_answer_withou
 async def test_texts_are_cut_to_their_bound_and_no_secret_is_cut_in_two(tmp_path: Path) -> None:
     async with live(tmp_path, calls={"keep_texts": True, "max_text_bytes": 100}) as at:
         token = await at.agent()
-        said = "ä" * 22 + " " + SECRET + " " + "z" * 20_000
+        said = "x" * 40 + " " + SECRET + " " + "z" * 20_000
+        at.upstream.next(text="ä" * 40 + " " + SECRET + " " + "z" * 20_000)
         await at.called(token, {"messages": [{"role": "user", "content": said}], "model": "m"})
         (call,) = await list_calls(at)
         await at.server.texts.flush()
         detail = await show(at, call["id"])
+        assert "x" * 40 + " " in detail["request"]
+        assert detail["response"].startswith("ä" * 40 + " ")
         assert len(detail["request"].encode()) <= 100
         assert len(detail["response"].encode()) <= 100
         assert "sk-abc" not in detail["request"] + detail["response"]

@@ -153,7 +153,7 @@ async def test_a_proxied_server_that_is_away_is_a_clear_error_and_not_a_hang(tmp
 
 @pytest.mark.spec("GATE-75", "GATE-74")
 async def test_a_stdio_server_is_reached_through_its_door_and_held_like_any(tmp_path: Path) -> None:
-    servers = {"child": CHILD}
+    servers = {"far": {"url": "http://127.0.0.1:9/mcp"}, "child": CHILD}
     async with live(tmp_path, mcp_servers=servers) as at:
         token = await at.agent()
         answer = await ask(at, token, call("echo", text="one"), "/child")

@@ -46,7 +46,7 @@ class LoopWatch:
         self._clock = time.pthread_getcpuclockid(self._thread)
         self._turn = 0
         self._is_collecting = False
-        self._collections = 0
+        self._collected_seconds = self._collection_began = 0.0
         self._stopped = threading.Event()
         gc.callbacks.append(self._on_collection)
         self._watcher = threading.Thread(target=self._watch, name="loop-watch", daemon=True)
@@ -58,16 +58,19 @@ class LoopWatch:
         gc.callbacks.remove(self._on_collection)
 
     def _watch(self) -> None:
-        begun: tuple[FrameType | None, int, int] = (None, 0, 0)
+        begun: tuple[FrameType | None, int] = (None, 0)
         since = last = 0.0
         while not self._stopped.wait(_LOOK_SECONDS):
             now = time.clock_gettime(self._clock)
             if now == last:
                 continue  # it waits
             last = now
+            if self._is_collecting:
+                continue
+            now -= self._collected_seconds
             frames = _stack(self._thread)
-            current = _find_callback(frames), self._turn, self._collections
-            if current[0] is None or current != begun or self._is_collecting:
+            current = _find_callback(frames), self._turn
+            if current[0] is None or current != begun:
                 begun, since = current, now
                 try:
                     self._loop.call_soon_threadsafe(self._count_turn)
@@ -76,17 +79,21 @@ class LoopWatch:
             elif now - since > _limit():
                 lines = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in reversed(frames))
                 self._tell(now - since, "".join(lines.format()))
-                begun = (None, 0, 0)
+                begun = (None, 0)
             del frames, current
 
     def _count_turn(self) -> None:
         self._turn += 1
 
     def _on_collection(self, phase: str, _facts: Mapping[str, object]) -> None:
-        """What a callback has taken before and in a collection of garbage does not count."""
+        """What a callback takes in a collection of garbage does not count."""
         if threading.get_ident() == self._thread:
+            now = time.clock_gettime(self._clock)
+            if phase == "start":
+                self._collection_began = now
+            else:
+                self._collected_seconds += now - self._collection_began
             self._is_collecting = phase == "start"
-            self._collections += 1
 
 
 def _limit() -> float:

@@ -76,3 +76,43 @@ async def test_the_row_that_a_member_left_when_it_died_does_not_count_against_it
     await Membership(clock, store, member_at("mem_2", "http://here:4114")).join(max_connections=10)
     with pytest.raises(StartError, match="PostgreSQL allows 10 connections; the other servers may open 6"):
         await Membership(clock, store, member_at("mem_3", "http://here:4115")).join(max_connections=10)
+
+
+class SlowStore(FarStore):
+    """A store whose commits take seconds."""
+
+    commit_seconds = 0.0
+
+    def before_commit(self) -> None:
+        self._clock.seconds += self.commit_seconds
+
+
+@pytest.mark.spec("CLU-11")
+@pytest.mark.parametrize("renews", [False, True], ids=["joins", "beats"])
+async def test_a_leader_takes_itself_for_one_no_longer_than_its_row_does(sqlite_store: Store, renews: bool) -> None:
+    clock = TripClock()
+    store = SlowStore(sqlite_store, clock, 0.0)
+    membership = Membership(clock, store, member_at("mem_1", "http://here:4114"))
+    if renews:
+        await membership.join()
+    store.commit_seconds = 4.0
+    await (membership.beat() if renews else membership.join())
+    clock.seconds += 10
+    assert membership.leads
+    clock.seconds += 1.5
+    assert not membership.leads, "its lease of 15 seconds began before the commit"
+
+
+@pytest.mark.spec("CLU-11")
+async def test_who_has_given_up_the_lead_leaves_it_to_the_next(sqlite_store: Store) -> None:
+    clock = TripClock()
+    store = FarStore(sqlite_store, clock, 0.0)
+    stopping, other = (Membership(clock, store, member_at(f"mem_{port}", f"http://here:{port}")) for port in (1, 2))
+    await stopping.join()
+    await other.join()
+    assert (stopping.leads, other.leads) == (True, False)
+    await stopping.resign()
+    await stopping.beat()
+    assert not stopping.leads
+    await other.beat()
+    assert other.leads

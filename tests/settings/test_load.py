@@ -325,16 +325,39 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_shown(file: Path, text: 
     assert secret not in refusal(file, text.replace("%", secret))
 
 
+def test_the_bank_or_banks_of_an_agent_replace_those_of_the_defaults(file: Path) -> None:
+    file.write_text(
+        "{defaults: {banks: [mine, team]}, agents: {ann: {bank: own}, bob: {banks: [other, team]}, cid: {}}}", "utf-8"
+    )
+    agents = load_settings(file).agents
+    assert {name: (agent.bank, agent.banks) for name, agent in agents.items()} == {
+        "ann": ("own", ()), "bob": ("other", ("other", "team")), "cid": ("mine", ("mine", "team")),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "KEY2", "my_provider_key", "Key_1", "_X"])
 def test_a_variable_may_be_called_so(file: Path, name: str) -> None:
     file.write_text(f"upstreams: {{a: {{base_url: http://a, key_env: {name}}}}}", "utf-8")
     assert load_settings(file).upstreams["a"].key_env == name
 
 
-def test_a_launcher_that_would_hand_out_a_secret_of_the_server_is_refused(file: Path) -> None:
-    text = (
-        "{upstreams: {a: {base_url: 'http://a', key_env: A_KEY}}, "
-        "launchers: {run: {kind: subprocess, command: [a], env_from: [LANG, A_KEY]}}}"
-    )
-    said = refusal(file, text)
+@pytest.mark.parametrize(
+    "section",
+    [
+        "upstreams: {a: {base_url: 'http://a', key_env: A_KEY}}",
+        "server: {metrics_token_env: A_KEY}",
+        "server: {database_url: 'postgresql://a/b'}, signals_env: A_KEY",
+        "redis_bridge: {url_env: A_KEY}",
+        "fleet: {alert_webhook_secret_env: A_KEY}",
+        "memory: {embedder: {kind: endpoint, base_url: 'http://a', model: m, key_env: A_KEY}}",
+        "memory: {previous_embedder: {kind: endpoint, base_url: 'http://a', model: m, key_env: A_KEY}}",
+        "hooks: {a: {agent: ann, signature: github, secret_env: A_KEY}}",
+        "hooks: {a: {agent: ann, signature: github, secret_env: ANOTHER, previous_secret_env: A_KEY}}",
+        "mcp_servers: {a: {url: 'http://a', headers_env: {authorization: A_KEY}}}",
+        "mcp_servers: {a: {command: [a], env_from: [A_KEY]}}",
+    ],
+)
+def test_a_launcher_that_would_hand_out_a_secret_of_the_server_is_refused(file: Path, section: str) -> None:
+    launchers = "launchers: {run: {kind: subprocess, command: [a], env_from: [LANG, A_KEY]}}"
+    said = refusal(file, f"{{{section}, {launchers}}}")
     assert said == "launchers.run.env_from: 'A_KEY' is a secret of this server, which no agent may get"

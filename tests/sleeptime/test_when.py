@@ -220,10 +220,12 @@ def test_a_day_and_five_conversations_are_one_trigger(hours: float, conversation
 
 
 @pytest.mark.spec("SLEEP-02")
-def test_the_interval_begins_with_a_turn_that_waited_before_the_last_pass_ended() -> None:
+def test_the_interval_begins_with_the_last_pass_or_a_turn_that_waited_before_its_end() -> None:
     policy = SleeptimeSettings.model_validate({}).policy_of({"when": "manual", "every_hours": 24})
     known = replace(WAITING, rested_at=T0 + timedelta(hours=2))
     assert decide_pass(policy, known, T0 + timedelta(hours=23)).at == T0 + timedelta(hours=24)
+    known = replace(WAITING, rested_at=T0 - timedelta(hours=20))
+    assert decide_pass(policy, known, T0 + timedelta(hours=3)).at == T0 + timedelta(hours=4)
 
 
 @pytest.mark.spec("SLEEP-02")

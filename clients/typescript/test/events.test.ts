@@ -40,6 +40,29 @@ test("a stream that begins now and is lost before its first event is resumed at 
   assert.deepEqual(resumedAfter(server), [undefined, "7"]);
 });
 
+test("the pause before a reconnect doubles with each failure, and is short again after an event", async (t) => {
+  const pauses: number[] = [];
+  const setTimeout = globalThis.setTimeout;
+  t.mock.method(globalThis, "setTimeout", (call: () => void, milliseconds: number, ...rest: unknown[]) => {
+    const isPause = !Number.isInteger(milliseconds); // it is spread at random, unlike the limits of a connection
+    if (isPause) pauses.push(milliseconds);
+    return setTimeout(call, isPause ? 0 : milliseconds, ...rest);
+  });
+  const server = await startServer(
+    t,
+    eventStream([begin(0), block(1)]),
+    destroy,
+    problem(429, "limit_reached"),
+    eventStream([begin(1), block(2)]),
+    eventStream([begin(2), block(3)], { open: true }),
+  );
+  assert.deepEqual(await read(server, 3, { after: 0 }), [1, 2, 3]);
+  assert.equal(pauses.length, 4);
+  for (const [at, longest] of [200, 400, 800, 200].entries()) {
+    assert.ok(longest / 2 <= pauses[at]! && pauses[at]! <= longest, `${pauses}`);
+  }
+});
+
 test("the caller learns when the connection is lost and back", async (t) => {
   const server = await startServer(
     t,

@@ -12,6 +12,8 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import ParamTypes
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.api import (
@@ -125,7 +127,8 @@ class Api(FastAPI):
     """The endpoints of all nouns."""
 
     def __init__(self) -> None:
-        super().__init__(openapi_url=OPENAPI_PATH, docs_url=None, redoc_url=None, redirect_slashes=False)
+        super().__init__(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+        self.add_route(OPENAPI_PATH, self._send_document, include_in_schema=False)
         for router in _ROUTERS:
             self.router.routes.extend(router.routes)
         for route in self.routes:
@@ -140,6 +143,10 @@ class Api(FastAPI):
         if not self.openapi_schema:
             self.openapi_schema = build_openapi_document(self.routes)
         return self.openapi_schema
+
+    async def _send_document(self, _: Request) -> Response:
+        """Send the OpenAPI document from a thread: the first call takes more than half a second."""
+        return await asyncio.to_thread(lambda: JSONResponse(self.openapi()))
 
 
 def create_api(context: ApiContext) -> FastAPI:

@@ -1,5 +1,6 @@
 """Models that fastembed runs: by a package of its name and shape, since the real one downloads its models."""
 
+import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ class TextEmbedding:
             raise ValueError(f"Model {model_name} is not supported in TextEmbedding.")
         self.loaded = (model_name, cache_dir, threads)
         if cache_dir:
-            with open(f"{cache_dir}/loaded", "w") as file:
+            with open(f"{cache_dir}/loaded", "a") as file:
                 print(model_name, threads, file=file)
 
     def embed(self, documents, batch_size=256, parallel=None, **more):
@@ -77,6 +78,14 @@ async def test_it_is_loaded_with_the_first_text_and_named_by_model_version_and_d
     assert embedder.name == "fastembed:some/model@9.8/2"
     assert (await embedder.embed(["four"], question=True)).tolist() == [[0, 1]]
     assert (await embedder.embed([])).shape == (0, 2)
+
+
+@pytest.mark.usefixtures("package")
+async def test_texts_that_come_at_once_load_it_once(tmp_path: Path) -> None:
+    embedder = FastEmbedder(chosen(model="some/model", threads=1, cache_folder=str(tmp_path)))
+    await asyncio.gather(*(embedder.embed([f"text {number}"]) for number in range(5)))
+    await embedder.embed(["another"])
+    assert (tmp_path / "loaded").read_text() == "some/model 1\n"
 
 
 @pytest.mark.usefixtures("package")

@@ -148,8 +148,10 @@ async def test_what_a_killed_server_left_behind_is_cleared(bench: ContainerBench
     server.send_signal(signal.SIGKILL)
     await asyncio.wait_for(server.wait(), WAIT_SECONDS)
     await until(lambda: len(processes(PULSE)) > 4)
+    socket_folder = Path(tempfile.mkdtemp(prefix=f"circadia-{PULSE[-12:]}-3-"))
     await bench.launcher("wait").clear(PULSE, below_epoch=3)
     assert len(await left(bench)) == 1
+    assert socket_folder.exists()
     await bench.launcher("wait").clear(PULSE, below_epoch=4)
     assert await left(bench) == []
     await until(lambda: processes(PULSE) == [])

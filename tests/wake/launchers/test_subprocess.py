@@ -13,7 +13,7 @@ import uvloop
 
 from circadia.errors import ConfigError
 from circadia.output_tail import Tail
-from circadia.wake.launchers.base import LaunchFailed, named_environment, program_environment
+from circadia.wake.launchers.base import LaunchFailed, named_environment, program_environment, pulse_environment
 from tests.wake.launchers.benches import PULSE, TOKEN, WAIT_SECONDS, SubprocessBench, a_launch, processes, until
 
 TAIL_BYTES = 4 * 2**10
@@ -137,6 +137,8 @@ async def test_what_a_killed_server_left_behind_is_cleared(tmp_path: Path, loop:
     await until(lambda: len(processes(PULSE)) > 4)
     await bench.launcher("wait").clear(PULSE, below_epoch=3)
     assert processes(PULSE) != [], "its epoch is 3, which is not below 3"
+    if mode == "file":
+        assert [file.name for file in bench.prompts.iterdir()] == [f"{PULSE}.3.txt"]
     await bench.launcher("wait").clear(PULSE, below_epoch=4)
     assert processes(PULSE) == []
     assert not bench.prompts.exists() or list(bench.prompts.iterdir()) == []
@@ -160,6 +162,14 @@ def test_output_that_is_no_text_becomes_text_that_a_database_takes() -> None:
     tail.feed(b"a\0b\xff" + "🦉".encode() * 2000)
     assert "\0" not in tail.text()
     assert set(tail.text()) == {"🦉"}
+
+
+@pytest.mark.spec("WAKE-52")
+def test_what_a_pulse_gives_its_agent_stands_before_what_settings_give_it() -> None:
+    launch = a_launch(environment={"CIRCADIA_URL": "http://gateway"})
+    basis = {"CIRCADIA_URL": "http://elsewhere", "CIRCADIA_PULSE": "another", "CIRCADIA_EPOCH": "9", "X": "1"}
+    pulse = {"CIRCADIA_URL": "http://gateway", "CIRCADIA_PULSE": PULSE, "CIRCADIA_EPOCH": "1"}
+    assert pulse_environment(basis, launch) == {**pulse, "X": "1"}
 
 
 @pytest.mark.spec("WAKE-52")

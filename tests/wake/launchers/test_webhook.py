@@ -17,7 +17,7 @@ from aiohttp import web
 from circadia.client.webhooks import WebhookReceiver
 from circadia.errors import ConfigError, Unauthenticated
 from circadia.testing.clock import ManualClock
-from circadia.wake.launchers.base import LaunchFailed, LaunchResult
+from circadia.wake.launchers.base import LaunchFailed, LaunchResult, PulseReports
 from circadia.wake.webhook_signatures import signature, signing_key
 from tests.wake.launchers.benches import PULSE, TOKEN, a_launch, until
 from tests.wake.launchers.webhook_bench import SECRET, WebhookBench, serving, webhook_bench
@@ -205,6 +205,26 @@ async def test_a_cancelled_pulse_is_asked_to_stop_by_a_signed_request(bench: Web
     await asyncio.gather(task, return_exceptions=True)
     said = json.loads(bench.heard[-1][1])
     assert said == {"type": "pulse.stop", "pulse": PULSE, "below_epoch": 5}
+
+
+async def test_a_report_that_comes_twice_or_to_a_run_that_is_being_cancelled_disturbs_nobody() -> None:
+    reports, ended = PulseReports(), LaunchResult(succeeded=True)
+    first, gone = (asyncio.create_task(reports.wait_for_report(PULSE, epoch=epoch)) for epoch in (1, 2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    for epoch in (1, 1, 2):
+        reports.deliver_report(PULSE, epoch, ended)
+    assert await first == ended
+    await asyncio.gather(gone, return_exceptions=True)
+    assert gone.cancelled()
+
+
+async def test_only_a_pulse_that_may_have_run_before_is_asked_to_stop_before_its_start(bench: WebhookBench) -> None:
+    launcher = bench.launcher("succeed")
+    await launcher.clear(PULSE, below_epoch=1)
+    assert bench.heard == []
+    await launcher.clear(PULSE, below_epoch=2)
+    assert [json.loads(body)["type"] for _, body in bench.heard] == ["pulse.stop"]
 
 
 @pytest.mark.parametrize(
