@@ -1,7 +1,6 @@
 """Blocks are brought up to date for the next call: within their limits, and what a person wrote there stays."""
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -198,58 +197,6 @@ async def test_an_edit_that_is_refused_goes_back_once_with_its_reason_and_the_ot
 async def test_a_model_that_repeats_the_new_text_as_the_old_one_adds_a_line(night: Night) -> None:
     await rethought(night, edits(("learned", "Ann lives in Porto.", "Ann lives in Porto.")))
     assert await value(night) == "Ann lives in Porto."
-
-
-@pytest.mark.spec("SLEEP-27")
-@pytest.mark.parametrize(
-    ("block", "old", "new", "left"),
-    [
-        ("Key: Tom Hale.\nRoom: Jo Lind.", "Tom Hale.", "Jo Lind.", "Key: Jo Lind.\nRoom: Jo Lind."),
-        (f"Route 3, soon 5.\n{STAYS}", "Route 3, soon 5.", "Route 3", f"Route 3\n{STAYS}"),
-        (
-            "Ann:  phone 4455;  room 2.",
-            "Ann: phone 4455; room 2.",
-            "Ann: phone 4460; room 2.",
-            "Ann: phone 4460; room 2.",
-        ),
-        ("Ann lives in Faro.\nAnn lives in Porto.", "Ann lives in Faro.", "Ann lives in Porto.", "Ann lives in Porto."),
-    ],
-    ids=["the new words stand elsewhere", "in the old ones", "as it is shown", "as a line of its own"],
-)
-async def test_an_edit_is_made_whatever_else_the_block_has(
-    night: Night, block: str, old: str, new: str, left: str
-) -> None:
-    await rethought(night, edits(("learned", None, "Ann.")), note=f"Ann: {block}")
-    written = await night.stand.block("learned")
-    async with night.stand.store.begin_write() as tx:
-        await tx.blocks.add(
-            replace(written, version=2, parent=1, value=block, spans=[replace(written.spans[0], end=len(block))])
-        )
-    night.mind = answering(writing(f"Now: {new}"), edits(("learned", old, new), on="n2"))
-    await night.said(f"It is so now: {new}")
-    await night.run()
-    assert await value(night) == left
-
-
-@pytest.mark.spec("SLEEP-32", "SLEEP-83")
-async def test_what_waits_for_a_person_is_made_in_the_block_as_the_same_pass_has_left_it(night: Night) -> None:
-    await night.stand.write("learned", "Ann likes tea.\nThe cart is red.")
-    people = [("learned", None, "Ann lives in Porto."), ("learned", None, "Ann has a home.")]
-    tool = edits(("learned", None, "The cart is at 8 %."), on="n2")
-    await night.said("It is so: Ann lives in Porto. Ann has a home.")
-    await night.said("The cart is at 8 %.", "Again: the cart is at 8 %.", trust=Trust.TOOL)
-    mine = edits(*people)
-    night.mind = answering(
-        writing("Ann lives in Porto, in a home.", "The cart is at 8 %.", each=1),
-        RethinkAnswer(edits=[*mine.edits[:1], *tool.edits, *mine.edits[1:]]),
-    )
-    run = (await night.run()).run
-    now = "Ann likes tea.\nThe cart is red.\nAnn lives in Porto.\nAnn has a home."
-    assert await value(night) == now
-    (waiting,) = await night.changes(ChangeKind.WRITE_BLOCK, ChangeState.STAGED)
-    async with night.stand.store.begin_write() as tx:
-        await night.stand.publisher.accept(tx, run, night.stand.bank, [waiting.number], by="ann")
-    assert await value(night) == f"{now}\nThe cart is at 8 %."
 
 
 @pytest.mark.spec("SLEEP-89")
