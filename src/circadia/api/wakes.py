@@ -1,5 +1,6 @@
 """Direct messages, wake requests and wake statistics of an agent (WAKE-01 … WAKE-06, WAKE-70, WAKE-71)."""
 
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import Header, Query, Response
@@ -316,11 +317,14 @@ async def _resolve_filters(
 async def wake_matrix(
     who: Who,
     context: Context,
-    since: Annotated[Instant, Query(description="Requested at or after this date or time.")] = None,
+    since: Annotated[
+        Instant, Query(description="Requested at or after this date or time; by default in the last 24 hours.")
+    ] = None,
     until: Annotated[Instant, Query(description="Requested before this date or time.")] = None,
 ) -> WakeMatrix:
     """Count wake requests by sender, target and decision. Operator only."""
     require_operator(who)
+    since = since or (until or context.clock.now()) - timedelta(days=1)
     async with context.store.begin_read() as tx:
         counts = await tx.wakes.count_by_pair(since=since, until=until)
     pairs: dict[tuple[str, str], dict[Decision, int]] = {}

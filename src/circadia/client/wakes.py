@@ -121,7 +121,7 @@ class WakeCalls:
         return await self._http.fetch(WakeView, "POST", "wakes", wake, "cancel")
 
     async def wake_matrix(self, *, since: Time | None = None, until: Time | None = None) -> list[WakePairCounts]:
-        """Return the number of wake requests by sender, target and decision."""
+        """Return the number of wake requests by sender, target and decision, by default of the last 24 hours."""
         return (
             await self._http.fetch(WakeMatrix, "GET", "wakes", "matrix", query={"since": since, "until": until})
         ).pairs

@@ -1,5 +1,6 @@
 """An agent's routines: set by people, and fired when they are due (WAKE-40 … WAKE-46)."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -108,7 +109,9 @@ class RoutineService:
         """Return the routines planned by a clock that was days ahead and was set back since."""
         now = self._clock.now()
         late = await tx.routines.find_due_after(now + SET_BACK)
-        return [routine for routine in late if replan_if_set_back(routine, now) is not routine]
+        return await asyncio.to_thread(
+            lambda: [routine for routine in late if replan_if_set_back(routine, now) is not routine]
+        )
 
     async def replan(self, tx: Tx, routine: Routine) -> None:
         """Plan one of them again by the current clock (WAKE-43)."""

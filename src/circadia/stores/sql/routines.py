@@ -4,6 +4,7 @@ A routine is unreadable if a newer release, or a machine with newer time zones, 
 that the others still run.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -136,7 +137,8 @@ class Routines(Noun):
 
     async def find_due_after(self, instant: datetime) -> Sequence[Routine]:
         """Return enabled routines whose next_at is later."""
-        return _load_readable(await self._all(_SELECT_DUE_AFTER, {"instant": instant}))
+        rows = await self._all(_SELECT_DUE_AFTER, {"instant": instant}, short=False)
+        return await asyncio.to_thread(_load_readable, rows)
 
     async def next_due_time(self, now: datetime) -> datetime | None:
         return await self._scalar(_SELECT_NEXT_DUE, {"now": now})
