@@ -224,7 +224,7 @@ async def test_each_get_reads_the_same_of_ten_times_as_many_rows(tmp_path: Path)
 @pytest.mark.spec("LARGE-05")
 @pytest.mark.setting("server.operator_read_seconds")
 async def test_four_slow_reads_of_a_viewer_turn_nothing_red_and_hold_up_no_agent(tmp_path: Path) -> None:
-    slow = "/wakes/matrix"
+    slow = "/wakes/matrix?since=2000-01-01"
     async with filled(tmp_path / "data", 1, server={"operator_read_seconds": 0.3}) as running:
 
         def write(database: sqlite3.Connection) -> None:
