@@ -223,8 +223,9 @@ class SearchableStatements:
         # It scans the table, for the rare case that another embedder's vectors, or texts to split, may exist.
         self.lacking_vector = select_in_order(or_(embedder.is_(None), has_other_vector, *is_unsplit(table)))
         self.without_vector = select_in_order(embedder.is_(None))  # by an index
+        # The bank is an expression that no index has: few rows lack a vector, whatever the bank has.
         self.count_without_vector = Statement(
-            select(func.count()).select_from(table).where(embedder.is_(None), is_of_bank_only)
+            select(func.count()).where(embedder.is_(None), table.c.bank_id.concat("") == bindparam("bank"))
         )
         is_outdated = or_(has_other_vector, *is_unsplit(table))
         self.outdated_vector = Statement(select(number).where(is_of_bank_only, is_after, is_outdated).limit(1))
