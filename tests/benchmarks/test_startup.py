@@ -36,7 +36,7 @@ async def test_an_idle_server_has_at_most_130_mb(tmp_path: Path) -> None:
 def test_the_server_loads_no_sdk_of_a_provider_no_embedder_and_no_second_database() -> None:
     program = "import sys, circadia.server.app; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    assert "starlette" in loaded
+    assert {"starlette", "numpy.ma"} <= set(loaded)  # what a first call would load else on the loop
     assert not LEFT_OUT & set(loaded)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import numpy as np
+import numpy.ma  # np.unique and np.isin would import it on the loop in a first call, for up to 50 ms
 from numpy.typing import NDArray
 
 from circadia.characters import fold_text

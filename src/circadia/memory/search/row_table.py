@@ -106,14 +106,15 @@ class RowTable:
         self.words += int(lengths.sum())
         self._texts.extend(texts)
         self._text_bytes += sum(map(len, texts)) + TEXT_BYTES * len(texts)
-        later: Array = first + np.flatnonzero(firsts != np.arange(len(rows)))
+        begins = firsts == np.arange(len(rows))
+        later: Array = first + np.flatnonzero(~begins)
         if len(later):
             self.later_passages.extend(later)
             self["question"][self["first"][later]] = self["question"][later]  # of several the last is assigned
         for row in rows:
             if row.expires is not None:
                 heappush(self._expiring, (row.expires, row.number))
-        turns: list[int] = np.unique(firsts).tolist()
+        turns: list[int] = np.flatnonzero(begins).tolist()
         self._chain({first + at: conversations[at] for at in turns})
         self._ordered[layer].extend({"number": numbers, "row": range(first, len(self))}, len(rows))
 
