@@ -46,6 +46,7 @@ async def test_a_passage_stays_behind_its_turn_and_another_one_comes_with_a_late
         token = await at.agent(bank="team", fitting_tokens=200)
         stored = await at.rest("POST", "/banks/team/episodes", {"text": f"Otto's bicycle is green.\n\n{TEXT}"})
         assert stored[0] == 201
+        assert (await at.rest("GET", "/banks/team/search?q=bicycle"))[0] == 200  # loads the embedder, however long
         first = json.loads(await at.called(token, chat(QUESTION)))["choices"][0]["message"]
         said = [*chat(QUESTION)["messages"], first, {"role": "user", "content": "What colour is Otto's bicycle?"}]
         await at.called(token, {"model": "gpt-5", "messages": said})
