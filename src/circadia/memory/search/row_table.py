@@ -164,10 +164,11 @@ class RowTable:
 
     def find_copies(self, row: int) -> Array:
         """Return all rows of this one's layer in which its speaker says the same, oldest first."""
-        rows: list[int] = np.flatnonzero(self["hash"] == self["hash"][row]).tolist()
-        same = self._texts[row], self["speaker"][row], self["layer"][row]
-        copies = (each for each in rows if (self._texts[each], self["speaker"][each], self["layer"][each]) == same)
-        return np.fromiter(copies, np.intp)
+        rows: Array = np.flatnonzero(self["hash"] == self["hash"][row])
+        for name in ("speaker", "layer"):
+            rows = rows[self[name][rows] == self[name][row]]
+        text = self._texts[row]
+        return rows[[self._texts[each] == text for each in rows.tolist()]]
 
     def count_passages(self, row: int) -> int:
         """Return the number of rows of the turn whose first row is this."""
