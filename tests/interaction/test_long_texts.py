@@ -43,7 +43,7 @@ async def test_what_is_said_at_the_end_of_a_long_turn_is_found_and_put_into_a_la
 @pytest.mark.spec("MEM-30", "MEM-37")
 async def test_a_passage_stays_behind_its_turn_and_another_one_comes_with_a_later_turn(tmp_path: Path) -> None:
     async with live(tmp_path, banks={"team": {}}) as at:
-        token = await at.agent(bank="team", fitting_tokens=200)
+        token = await at.agent(bank="team", fitting_tokens=180)  # room for one passage
         stored = await at.rest("POST", "/banks/team/episodes", {"text": f"Otto's bicycle is green.\n\n{TEXT}"})
         assert stored[0] == 201
         assert (await at.rest("GET", "/banks/team/search?q=bicycle"))[0] == 200  # loads the embedder, however long
