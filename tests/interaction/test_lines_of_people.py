@@ -96,7 +96,9 @@ async def test_what_a_person_says_later_than_they_wrote_is_proposed_whole_and_on
         assert f"-{LINE}\n" in diff.out
         assert f"+{LATER}\n" in diff.out
         assert await value(at) == f"Ann is a nurse.\n{LINE}", "nothing of a person's is overwritten by itself"
-        await passed(at, "The number of Dr. Aslan is 555-0199, as I said.")
+        again = await passed(at, "The number of Dr. Aslan is 555-0199, as I said.")
+        refused = (await at.rest("GET", f"/passes/{again}/changes?state=refused"))[1]["changes"]
+        assert [each["why"] for each in refused] == ["the same edit waits for a person already"]
         assert [each["number"] for each in (await at.rest("GET", "/proposals"))[1]["proposals"]] == [waits["number"]]
         assert (await at.rest("POST", f"/passes/{first}/accept", {"numbers": [waits["number"]]}))[0] == 200
         assert await value(at) == f"Ann is a nurse.\n{LATER}"

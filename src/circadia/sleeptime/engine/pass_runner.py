@@ -36,7 +36,7 @@ from circadia.sleeptime.engine.pass_outcome import PassOutcome, decide_outcome, 
 from circadia.sleeptime.engine.services import SleeptimeService
 from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split_rows
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
-from circadia.sleeptime.proposals.block_edits import EDIT, fold_edits
+from circadia.sleeptime.proposals.block_edits import fold_edits
 from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
 from circadia.sleeptime.publish.effects import BY
@@ -50,8 +50,6 @@ _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
-WAITING: Final = 100
-"""Edits of blocks by earlier passes that wait for a person, of which no one is proposed again."""
 PATIENCE: Final = 3
 """Passes that may fail in a row for the provider's fault; then an unanswered step is set aside, if others succeed."""
 
@@ -348,8 +346,7 @@ class PassRunner:
     ) -> tuple[PageContext, BankWatermark]:
         """Return the bank as it is now, with the edits and demotions since the last pass, and their watermark.
 
-        What earlier pages proposed and a person has yet to accept is not in the bank, and is not proposed again; nor
-        are edits of blocks that earlier passes proposed.
+        What earlier pages proposed and a person has yet to accept is not in the bank, and is not proposed again.
         """
         async with self._store.begin_read() as tx:
             present = await tx.banks.get(bank.id) or bank
@@ -358,7 +355,6 @@ class PassRunner:
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
             staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED) if "staged" in run.counts else ()
             zone_name = await self._context.sleeptime.find_zone(tx, present)
-            waiting = await tx.passes.find_staged(bank_id=bank.id, limit=WAITING)
         words = None if self._asking is None else self._context.words  # 70 MB, which only a model's steps need
         zone = None if zone_name == "UTC" else parse_zone(zone_name)
         page = [in_zone(episode, zone) for episode in page]
@@ -369,10 +365,7 @@ class PassRunner:
             look=CachedBankReader(self._store, bank, self._context.retrieval, page, zone),
             vector_of=None if words is None else await words.word_vectors(),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
-            proposed=[
-                *(change for change in staged if change.why != FORGOTTEN),
-                *(change for _, change in waiting if (change.after or {}).get(EDIT)),
-            ],
+            proposed=[change for change in staged if change.why != FORGOTTEN],
             edited=() if present.edited_at == state.edited_at else _edited_labels(blocks, state.edited_at),
         )  # fmt: skip
         return view, BankWatermark(demotions=present.demotions, edited_at=present.edited_at)

@@ -6,7 +6,7 @@ contradicts waits for a person, and so does what replaces a person's own words, 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any, Final, cast
@@ -25,7 +25,7 @@ from circadia.sleeptime.grounding.figures import find_calendar_dates
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.block_edits import EDIT, apply_edit, new_block, propose_edit
+from circadia.sleeptime.proposals.block_edits import EDIT, apply_edit, edit_key, new_block, propose_edit
 from circadia.sleeptime.proposals.changes import block_of
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
 from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
@@ -135,7 +135,7 @@ class Rethink:
             return None
         if old and new in block.value.replace(old, "").split("\n"):  # it stands on a line of its own already
             new = ""
-        if (block.label, old, new) in _list_edits(view):  # it waits for a person already
+        if (block.label, old, new) in map(edit_key, view.proposed):  # of an earlier page, or of the first try
             return None
         by_talk = [note for note in named.notes if note.trust in TALK]
         ids = {key for note in by_talk or named.notes for key in note.evidence}
@@ -269,12 +269,6 @@ def _may_replace(view: PageContext, block: Block, old: str, new: str, notes: Seq
     own = all(any(span.start <= at < span.end for span in block.spans) for at in places)
     ending = {change.target for change in view.proposed if _ends_something(change)}
     return own or old in new or any(note.id in ending for note in notes)
-
-
-def _list_edits(view: PageContext) -> Iterator[tuple[str, str, str]]:
-    for change in view.proposed:
-        if edit := cast("Mapping[str, str]", (change.after or {}).get(EDIT)):
-            yield change.target, edit["old"], edit["new"]
 
 
 def _ends_something(change: Change) -> bool:

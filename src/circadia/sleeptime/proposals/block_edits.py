@@ -42,6 +42,12 @@ def propose_edit(
     return replace(change, after={**(change.after or {}), **{key: value for key, value in extra.items() if value}})
 
 
+def edit_key(change: Change) -> tuple[str, str, str] | None:
+    """Return the block of an edit with the old and the new words; none of another change."""
+    edit = cast("Mapping[str, str]", (change.after or {}).get(EDIT))
+    return (change.target, edit["old"], edit["new"]) if edit else None
+
+
 def fold_edits(
     view: PageContext, changes: Sequence[Change], reasons: Sequence[str]
 ) -> tuple[Sequence[Change], Sequence[str]]:
