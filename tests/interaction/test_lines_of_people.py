@@ -102,6 +102,12 @@ async def test_what_a_person_says_later_than_they_wrote_is_proposed_whole_and_on
         assert [each["number"] for each in (await at.rest("GET", "/proposals"))[1]["proposals"]] == [waits["number"]]
         assert (await at.rest("POST", f"/passes/{first}/accept", {"numbers": [waits["number"]]}))[0] == 200
         assert await value(at) == f"Ann is a nurse.\n{LATER}"
+        model.edits = ({"label": "human", "old_text": LATER, "new_text": "Dr. Aslan: 555-0200."},)
+        await passed(at, "Dr. Aslan has 555-0200 today.")
+        assert await value(at) == f"Ann is a nurse.\n{LATER}", "the rest of the line is still the person's"
+        model.edits = ({"label": "human", "old_text": "555-0199", "new_text": "555-0200"},)
+        await passed(at, "As I said, Dr. Aslan has the number 555-0200.")
+        assert await value(at) == f"Ann is a nurse.\n{LATER.replace('0199', '0200')}", "a pass wrote the number"
 
 
 @pytest.mark.spec("SLEEP-33", "SLEEP-83")
