@@ -209,6 +209,7 @@ async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, w
     ):  # fmt: skip
         assert line in lines, lines
     assert any("counts × 0.3" in line for line in lines)
+    assert any("+Porto or " in line for line in lines), "what nothing decides is told to a person"
     assert "\x1b[31mLisbon" not in "".join(lines), "a model must not steer the reader's terminal"
     assert [each["state"] for each in (await passes("diff", "diff"))["changes"]].count("published") == 4
     assert "no change" in await told("diff", key, "--state", "undone")

@@ -15,7 +15,9 @@ import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, ViewportSize, async_playwright, expect
 
 from circadia.clock import SystemClock
-from circadia.ids import AgentId, MessageId
+from circadia.ids import AgentId, MessageId, PassId
+from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.server_process import ADMIN_TOKEN, CircadiaProcess
@@ -152,6 +154,29 @@ class Site(Dashboard):
             letters = [MessageId(message) for message in messages]
             await tx.deliveries.mark_dead(AgentId(row["id"]), letters, SystemClock().now())
         await store.close()
+
+    async def add_pass(
+        self, bank: str, *changes: tuple[ChangeKind, ChangeState, str, dict[str, Any] | None, dict[str, Any]]
+    ) -> PassId:
+        """Add a pass that has ended with these changes: kind, state, target, before and after."""
+        store, now = await open_sqlite(self.server.data / "circadia.db"), SystemClock().now()
+        async with store.begin_write() as tx:
+            row = await tx.banks.get_by_name(bank)
+            assert row is not None
+            run = Pass(
+                id=PassId(f"pas_{bank}"), bank_id=row.id, trigger=Trigger.IDLE, by="circadia", created_at=now,
+                status=PassStatus.SUCCEEDED, started_at=now, ended_at=now,
+            )  # fmt: skip
+            await tx.passes.add(run)
+            await tx.passes.save_changes([
+                Change(
+                    pass_id=run.id, number=number, operation="rethink", kind=kind, state=state, target=target,
+                    before=before, after=after, why="what new notes say", at=now,
+                )
+                for number, (kind, state, target, before, after) in enumerate(changes, 1)
+            ])  # fmt: skip
+        await store.close()
+        return run.id
 
 
 def _note_message(errors: list[str], message: ConsoleMessage) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
+from circadia.records.change import ChangeKind, ChangeState
 from tests.dashboard.conftest import Site
 from tests.dashboard.staged_pass import propose_changes, repeat_statements
 
@@ -39,6 +40,33 @@ async def test_staged_changes_are_read_as_a_diff_accepted_refused_and_undone(sit
         await expect(changes.first).to_contain_text("undone")
     after = await states(site, run)
     assert (after[0], set(after[1:])) == ("undone", {"refused"})
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-30")
+async def test_an_open_contradiction_and_an_edit_of_a_person_s_line_are_read_and_the_edit_is_made_by_one_click(
+    site: Site,
+) -> None:
+    await site.call("POST", "/banks", {"name": "own-words", "policy": {"sleeptime": {"when": "manual"}}})
+    block = await site.call("PUT", "/banks/own-words/blocks/human", {"value": "Ann is a nurse.\nAnn: 555-0100."})
+    said = await site.call("POST", "/banks/own-words/episodes", {"text": "I have 555-0199 now.", "speaker": "ann"})
+    edit = {"old": "555-0100", "new": "555-0199", "ids": [said["id"]], "also": [], "moved": False}
+    before = {"value": block["value"], "version": block["version"]}
+    after = {"value": "Ann is a nurse.\nAnn: 555-0199.", "edit": edit, "waits": True}
+    flag = {"text": "Ann has 555-0199; but also: Ann has 555-0100.", "evidence": [said["id"]]}
+    run = await site.add_pass(
+        "own-words",
+        (ChangeKind.FLAG, ChangeState.PUBLISHED, said["id"], None, flag),
+        (ChangeKind.WRITE_BLOCK, ChangeState.STAGED, "human", before, after),
+    )
+    async with site.open(f"/passes/{run}") as page:
+        changes = page.get_by_role("list", name="Changes").get_by_role("listitem")
+        await expect(changes.first).to_contain_text("Report the contradiction")
+        await expect(changes.first).to_contain_text(flag["text"])
+        await expect(changes.nth(1).locator("del")).to_have_text("− Ann: 555-0100.")
+        await expect(changes.nth(1).locator("ins")).to_have_text("+ Ann: 555-0199.")
+        await page.get_by_role("button", name="Accept change 2").click()
+        await expect(changes.nth(1)).to_contain_text("published")
+    assert (await site.call("GET", "/banks/own-words/blocks/human"))["value"] == after["value"]
 
 
 async def test_a_pass_that_a_person_asks_for_appears_with_its_effect_without_a_reload(site: Site) -> None:

@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from circadia.llm.chat_model import Prompt
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.sleeptime.operations.consolidate import Consolidate
-from circadia.sleeptime.operations.contradictions import Contradictions
-from circadia.sleeptime.operations.rethink import Rethink, RethinkAnswer
+from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
+from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
+from circadia.testing.rule_based_model import parse_rows
 from tests.sleeptime.night import Night, answering, writing
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.test_rethink import STAYS, edits, rethought, value
+from tests.sleeptime.test_rethink import RULES, STAYS, edits, rethought, value
 
 
 @pytest.fixture
@@ -49,6 +51,64 @@ async def test_an_edit_is_made_whatever_else_the_block_has(
     await night.said(f"It is so now: {new}")
     await night.run()
     assert await value(night) == left
+
+
+@pytest.mark.spec("SLEEP-27", "SLEEP-83")
+async def test_an_edit_that_is_refused_takes_no_later_one_with_it(night: Night) -> None:
+    await rethought(night, edits(("learned", None, "Ann lives in Faro."), ("learned", None, "Ann lives in Porto.")))
+    assert await value(night) == "Ann lives in Porto."
+    assert await night.refused() == ["'Faro' is in no source"]
+
+
+@pytest.mark.spec("SLEEP-30")
+@pytest.mark.parametrize("also", [(), ("Ann: room 2.",)])
+async def test_what_replaces_a_person_s_own_words_waits_for_a_person_as_one_edit_of_the_block_of_then(
+    night: Night, also: tuple[str, ...]
+) -> None:
+    await night.stand.write("human", "Ann: phone 4455.\nAnn: room 2.\nCall her Dr. Ann.")
+    edit = BlockEdit(
+        label="human", old_text="Ann: phone 4455.", new_text="Ann: phone 4460, room 2.", ids=["n1"], also=[*also]
+    )
+    mine = edits(("human", None, "Ann has a home."))
+    await night.said("It is so: phone 4460, room 2, a home.")
+    night.mind = answering(writing("Ann: phone 4460, room 2, has a home."), RethinkAnswer(edits=[*mine.edits, edit]))
+    run = (await night.run()).run
+    assert await value(night, "human") == "Ann: phone 4455.\nAnn: room 2.\nCall her Dr. Ann.\nAnn has a home."
+    (waiting,) = await night.changes(ChangeKind.WRITE_BLOCK, ChangeState.STAGED)
+    rest = "Call her Dr. Ann." if also else "Ann: room 2.\nCall her Dr. Ann."
+    assert (waiting.after or {})["value"] == f"Ann: phone 4460, room 2.\n{rest}"
+    async with night.stand.store.begin_write() as tx:
+        await night.stand.publisher.accept(tx, run, night.stand.bank, [waiting.number], by="ann")
+    assert await value(night, "human") == f"Ann: phone 4460, room 2.\n{rest}\nAnn has a home."
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-27")
+async def test_what_contradicts_each_other_undecided_is_kept_open_in_the_block(night: Night) -> None:
+    await rethought(night, edits(("learned", None, "Ann lives in Porto.")))
+    both = "Ann lives in Porto or in Lisbon, which is open."
+
+    def compared(prompt: Prompt) -> ComparisonAnswer:
+        now, before = "Ann lives in Lisbon", "Ann lives in Porto"
+        keys = {row.text.rstrip("."): row.key for row in parse_rows(prompt.data)}
+        if not keys.keys() >= {now, before}:
+            return ComparisonAnswer(found=[])
+        one = Contradiction(now=now, before=before, holds=[keys[now]], ended=[keys[before]], verdict="unclear")
+        return ComparisonAnswer(found=[one])
+
+    def rethink(prompt: Prompt) -> RethinkAnswer:
+        keys = [row.key for row in parse_rows(prompt.data) if row.text.startswith("Ann lives in")]
+        edit = BlockEdit(label="learned", old_text="Ann lives in Porto.", new_text=both, ids=keys)
+        return RethinkAnswer(edits=[edit] if len(keys) == 2 else [])
+
+    night.mind = mind = answering(writing("Ann lives in Lisbon."), compared, rethink)
+    await night.said("Ann lives in Lisbon, I read.")
+    await night.run()
+    assert len(await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)) == 1
+    (asked,) = [each for each in mind.asked if RULES in each.rules]
+    flag = "Ann lives in Lisbon; but also: Ann lives in Porto. Which one holds is not decided"
+    assert f"\n## Undecided\n| {flag}\n" in asked.data
+    assert '- "Undecided" has statements' in asked.rules
+    assert await value(night) == both
 
 
 @pytest.mark.spec("SLEEP-32", "SLEEP-83")

@@ -141,7 +141,7 @@ async def test_a_note_ends_only_what_it_speaks_of(stand: Stand) -> None:
     night.mind = answering(writing("Ann's hat is green; before: red.", ended=["e1", "e2"]), but("Our cat"))
     await night.run()
     assert [bool((await night.episode(each)).stale) for each in (cat, hat)] == [False, True]
-    assert await night.refused() == ["its sources do not say it, as the model judges"]
+    assert await night.refused() == ["its sources do not show that it is over, as the model judges"]
 
 
 @pytest.mark.spec("SLEEP-22")

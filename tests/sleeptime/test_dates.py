@@ -15,7 +15,10 @@ from circadia.memory.relative_dates import (
     first_open_date,
 )
 from circadia.records.bank import Trust
+from circadia.sleeptime.operations.consolidate import Consolidate
 from tests.sleeptime.episode_builders import said
+from tests.sleeptime.night import Night, answering, writing
+from tests.sleeptime.stand import Stand
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
 pytestmark = pytest.mark.spec("SLEEP-24")
@@ -97,6 +100,17 @@ def test_a_day_counts_from_that_of_whoever_says_it(zone: object, day: str) -> No
 def test_the_offset_of_the_time_counts_where_there_is_no_zone() -> None:
     late = datetime.fromisoformat("2023-05-12T00:30:00+02:00")
     assert episode_text_with_dates(said("I quit my job yesterday.", at=late)) == "I quit my job yesterday (2023-05-11)."
+
+
+async def test_every_prompt_says_which_day_it_is_by_the_clock_of_who_spoke_last(stand: Stand) -> None:
+    west = datetime.fromisoformat("2025-12-31T16:01:00-08:00")
+    night = Night(stand, operations=[Consolidate()])
+    for at, today in ((west, "2025-12-31"), (west.astimezone(UTC), "2026-01-01")):
+        night.mind = mind = answering(writing("Ann quit her job yesterday."))
+        await night.said(f"I quit my job yesterday, {today}.", at=at)
+        await night.run()
+        assert len(mind.asked) == 2
+        assert all(f"Today is {today}." in each.rules for each in mind.asked)
 
 
 def test_what_a_tool_or_a_stranger_says_is_not_dated_by_when_it_was_stored() -> None:

@@ -1,9 +1,10 @@
 """Beliefs follow from several notes with their raw words, and fall with them."""
 
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel
 
 from circadia.llm.chat_model import Prompt
 from circadia.records.change import ChangeKind, ChangeState
@@ -11,6 +12,7 @@ from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
 from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, Reflect, ReflectionAnswer
+from circadia.sleeptime.proposals.operation import Step
 from circadia.testing.rule_based_model import parse_rows
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.episode_builders import note, numbered, page, said
@@ -57,6 +59,31 @@ async def test_notes_are_shown_with_the_raw_words_that_they_rest_on(night: Night
     (data,) = data_of(mind, "what follows from several")
     assert "e1 ann: I went running in park 1." in data
     assert "[e1 e2] Ann ran 1 kilometres." in data
+
+
+@pytest.mark.spec("SLEEP-21")
+async def test_what_a_belief_may_rest_on_is_shown_whole_unless_there_is_too_much_of_it(night: Night) -> None:
+    words = "I went running in the park by the river with Mia and her dog, who barked at each duck. " * 5
+    for day in range(1, 5):
+        parts = [f"{words}Part {part} of day {day} ends here." for part in range(1, 4)]
+        await night.said(*parts, at=MAY + timedelta(days=day), conversation=f"s{day}")
+    night.mind = mind = answering(writing(*(f"Ann ran on day {day}." for day in range(1, 5)), each=3))
+    await night.run()
+    (data,) = data_of(mind, "what follows from several")
+    assert [f"Part {part} of day {day} ends here." in data for day in range(1, 5) for part in range(1, 4)] == [
+        True
+    ] * 12
+    asked: list[str] = []
+
+    async def ask(prompt: Prompt, output: type[BaseModel], *, most_tokens: int) -> Any:
+        asked.append(prompt.data)
+        return ReflectionAnswer(beliefs=[])
+
+    rows = numbered([said(f"{words}{at}") for at in range(80)])
+    many = [note(str(at), f"Ann ran {at}.", rows[4 * at : 4 * at + 4]) for at in range(20)]
+    step = Step(name="20 notes", notes=many, data={"beliefs": []})
+    await Reflect().propose(step, page((), notes=many, past=rows), ask)
+    assert 20_000 < len(asked[0]) < 30_000
 
 
 @pytest.mark.spec("SLEEP-21")

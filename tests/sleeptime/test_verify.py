@@ -166,7 +166,8 @@ async def test_the_lines_of_blocks_are_judged_with_what_they_replace(stand: Stan
     await one.said("I bought a bike.", "It is a red bike, from the shop.", speaker="Anna")
     await one.run()
     (data,) = [each.data for each in mind.asked if "You judge whether" in each.rules]
-    assert "## Replaced by c2\n| Anna is a nurse\n## Claims\nc1 [" in data
+    assert "## Replaced by c2\n| Anna is a nurse.\n## Claims\nc1 [" in data
+    assert re.search(r"(?m)^c2 \[e1 e2\] Anna is a nurse with a bike\.$", data), "the whole line as it will be"
     assert "Annie" not in data
     assert ("red bike" in (await stand.block("human")).value) is said
     refused = "its sources do not say it, as the model judges"

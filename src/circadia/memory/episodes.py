@@ -15,6 +15,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId, IdSource, NoteId
 from circadia.memory.redaction import redact
+from circadia.memory.relative_dates import keep_offset
 from circadia.memory.search.passages import index_text
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Demotion, Episode, EpisodeKind
@@ -251,8 +252,8 @@ async def _build_episode(bank: Bank, new: NewEpisode, episode_id: EpisodeId, dig
     return Episode(
         id=episode_id, number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust, importance=new.importance,
         terms=indexed.terms, passages=indexed.passages, speaker=new.speaker, kind=new.kind,
-        conversation=new.conversation, metadata=new.metadata, incomplete=new.incomplete, key=new.key, digest=digest,
-        stored_at=now, expires_at=new.expires_at,
+        conversation=new.conversation, metadata=keep_offset(new.metadata, new.at), incomplete=new.incomplete,
+        key=new.key, digest=digest, stored_at=now, expires_at=new.expires_at,
     )  # fmt: skip
 
 
@@ -279,7 +280,7 @@ def _require_valid(new: NewEpisode, now: datetime) -> None:
     if new.importance is not None and not (math.isfinite(new.importance) and 0 <= new.importance <= 1):
         raise InvalidRequest(f"an importance is a number from 0 to 1, not {new.importance}")
     try:
-        size = len(orjson.dumps(new.metadata))
+        size = len(orjson.dumps(keep_offset(new.metadata, new.at)))
     except TypeError as error:
         raise InvalidRequest(f"the metadata is not JSON: {error}") from error
     if not _is_finite(new.metadata):

@@ -5,8 +5,8 @@ to the model, which sees the day of each message and writes calendar dates.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Final
@@ -24,8 +24,10 @@ LONGEST_AGO: Final = 100
 """Maximum distance from a message in years, months, weeks or days."""
 TRUST_WITHOUT_DAY: Final = frozenset({Trust.TOOL, Trust.EXTERNAL})
 """Texts of this trust may be older than the day on which they were stored."""
-_ZONES: Final = ("timezone", "zone", "utc_offset")
-"""Metadata keys of an episode for a zone or an offset such as `+02:00`."""
+UTC_OFFSET: Final = "utc_offset"
+"""Metadata key of the offset of the speaker's clock, such as `+02:00`: times are stored in UTC."""
+_ZONES: Final = ("timezone", "zone", UTC_OFFSET)
+"""Metadata keys of an episode for the speaker's zone or offset."""
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")
 _BESIDE: Final = re.compile(r" \((?:week of )?\d{4}")
 _IS_BESIDE: Final = rf"{_BESIDE.pattern}[^)]*\)"
@@ -54,12 +56,22 @@ class ResolvedDate:
 
 
 def local_time(episode: Episode) -> datetime:
-    """Return the time by the speaker's clock if the metadata has its zone; else as it was stored."""
-    for name in _ZONES if episode.metadata else ():
-        zone = _parse_zone(episode.metadata.get(name))
-        if zone is not None:
-            return episode.at.astimezone(zone)
-    return episode.at
+    """Return the time by the speaker's clock if the metadata has its zone; else as it was stored or read."""
+    zone = _find_zone(episode.metadata)
+    return episode.at if zone is None else episode.at.astimezone(zone)
+
+
+def in_zone(episode: Episode, zone: tzinfo | None) -> Episode:
+    """Return an episode with its time in a zone, where the speaker's own is not known."""
+    return episode if zone is None else replace(episode, at=episode.at.astimezone(zone))
+
+
+def keep_offset(metadata: Mapping[str, object], at: datetime | None) -> Mapping[str, object]:
+    """Return metadata with the offset that a time has, unless they have a zone already: the time is stored in UTC."""
+    offset = None if at is None else at.utcoffset()
+    if not offset or UTC_OFFSET in metadata or _find_zone(metadata) is not None:
+        return metadata
+    return {**metadata, UTC_OFFSET: f"{timezone(offset)}"[3:]}
 
 
 def episode_text_with_dates(episode: Episode) -> str:
@@ -160,7 +172,13 @@ def _drop_overlaps(found: list[ResolvedDate]) -> Iterator[ResolvedDate]:
             yield resolved_date
 
 
-def _parse_zone(given: object) -> tzinfo | None:
+def _find_zone(metadata: Mapping[str, object]) -> tzinfo | None:
+    found = (parse_zone(metadata.get(name)) for name in _ZONES) if metadata else ()
+    return next((zone for zone in found if zone is not None), None)
+
+
+def parse_zone(given: object) -> tzinfo | None:
+    """Return an IANA zone or an offset such as `+02:00`; none if it is neither."""
     if not isinstance(given, str) or not given:
         return None
     offset = _OFFSET.fullmatch(given)

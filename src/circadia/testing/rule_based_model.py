@@ -337,7 +337,9 @@ def build_claim_verdicts(data: str) -> ClaimVerdicts:
     for key, mark, named, text in re.findall(r"(?m)^(c\d+)(?: \((belief|open|gone)\))? \[([^\]]*)\] (.*)$", data):
         cited, _, ends = named.partition(" ends ")
         words = {*question_terms(text)}
-        known_terms = _OWN.union(*(terms[each] for each in cited.replace(" beside ", " ").split()))
+        known_terms = _OWN.union(
+            question_terms(replaced.get(key, "")), *(terms[each] for each in cited.replace(" beside ", " ").split())
+        )
         sentences = re.findall(r"[^.;]+[.;]", replaced.get(key, ""))
         lost = [each.strip() for each in sentences if not words & (set(question_terms(each)) - _OWN)]
         verdicts.append(

@@ -12,11 +12,12 @@ import contextvars
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, Final, TypeVar
 
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import Prompt
+from circadia.memory.relative_dates import in_zone
 from circadia.memory.search.question import Question, ScoredRow
 from circadia.memory.search.retrieval import Retrieval
 from circadia.memory.search.terms import question_words
@@ -148,11 +149,16 @@ class _ThreadBankReader:
 class CachedBankReader:
     """Reads episodes of a bank in its own transactions, each once per page."""
 
-    def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None, page: Sequence[Episode]) -> None:
+    def __init__(
+        self, store: Store, bank: Bank, retrieval: Retrieval | None, page: Sequence[Episode],
+        zone: tzinfo | None = None,
+    ) -> None:  # fmt: skip
+        """Times are those of `zone`, where the speaker's own is not known."""
         self._store = store
         self._bank = bank
         self._retrieval = retrieval
         self._page = page
+        self._zone = zone
         self._known = {episode.id: episode for episode in page}
         self._uses: dict[int, Mapping[int, datetime]] = {}
 
@@ -165,7 +171,8 @@ class CachedBankReader:
         missing = [episode_id for episode_id in ids if episode_id not in known]
         if missing:
             async with self._store.begin_read() as tx:
-                known = {**known, **await tx.episodes.get_by_ids(self._bank.id, missing)}
+                found = await tx.episodes.get_by_ids(self._bank.id, missing)
+            known = {**known, **{key: in_zone(episode, self._zone) for key, episode in found.items()}}
             self._keep(known)
         return {episode_id: known[episode_id] for episode_id in ids if episode_id in known}
 
@@ -179,7 +186,8 @@ class CachedBankReader:
             async for scored in self._retrieval.find_each(tx, bank, questions):
                 results.append([row for row in scored if row.number < before][:limit])
                 await asyncio.sleep(0)  # a search may block the event loop, which others need
-            rows = await tx.episodes.get_by_numbers(bank.id, {row.number for some in results for row in some})
+            found = await tx.episodes.get_by_numbers(bank.id, {row.number for some in results for row in some})
+        rows = {number: in_zone(episode, self._zone) for number, episode in found.items()}
         self._keep({**self._known, **{episode.id: episode for episode in rows.values()}})
         return [_found_parts(some, rows) for some in results]
 

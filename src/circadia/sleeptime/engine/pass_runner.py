@@ -9,7 +9,7 @@ model's answers for the interrupted page in the ledger (`budget/model_calls.py`)
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from opentelemetry.trace import Span
@@ -20,6 +20,7 @@ from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import IdSource
 from circadia.llm.chat_model import ChatModel, ModelAnswerError
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.relative_dates import in_zone, local_time, parse_zone
 from circadia.memory.search.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -353,11 +354,15 @@ class PassRunner:
             blocks, state = await tx.blocks.find_all(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.find_stale(bank.id, 0 if full else state.demotions)
             staged = await tx.passes.find_changes(run.id, state=ChangeState.STAGED) if "staged" in run.counts else ()
+            zone_name = await self._context.sleeptime.find_zone(tx, present)
         words = None if self._asking is None else self._context.words  # 70 MB, which only a model's steps need
+        zone = None if zone_name == "UTC" else parse_zone(zone_name)
+        page = [in_zone(episode, zone) for episode in page]
         now = page[-1].stored_at if page else run.created_at  # the same however often the page is processed
+        today = now.astimezone((local_time(page[-1]).tzinfo if page else zone) or UTC)
         view = PageContext(
-            bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
-            look=CachedBankReader(self._store, bank, self._context.retrieval, page),
+            bank=bank, now=today, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
+            look=CachedBankReader(self._store, bank, self._context.retrieval, page, zone),
             vector_of=None if words is None else await words.word_vectors(),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(is_repeat_demotion, reasons))),
             proposed=[change for change in staged if change.why != FORGOTTEN],

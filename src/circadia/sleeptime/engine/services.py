@@ -327,13 +327,15 @@ class SleeptimeService:
         data = PassSwitch(bank=bank.name, bank_id=bank.id, by=by)
         await self.events.record(tx, kind, data)
 
+    async def find_zone(self, tx: Tx, bank: Bank) -> str:
+        """Return the time zone of the bank, by its policy or else by its oldest agent."""
+        return self.policy(bank).zone or await tx.sleep_states.find_zone(names_of(bank)) or "UTC"
+
     async def load_hours(self, tx: Tx, bank: Bank) -> ScheduleHours:
-        """Return the schedules of the bank, in its own zone or that of its agents."""
+        """Return the schedules of the bank, in its zone."""
         policy = self.policy(bank)
-        zone = policy.zone
-        if zone is None and policy.schedules:
-            zone = await tx.sleep_states.find_zone(names_of(bank))
-        return ScheduleHours(policy, zone or "UTC", bank.id)
+        zone = await self.find_zone(tx, bank) if policy.schedules else policy.zone or "UTC"
+        return ScheduleHours(policy, zone, bank.id)
 
     async def reason_to_skip(self, tx: Tx, bank: Bank, run: Pass) -> str:
         """Return why a pending pass should not begin or go on; empty if it may."""

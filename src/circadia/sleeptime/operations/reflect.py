@@ -17,19 +17,19 @@ from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
-from circadia.sleeptime.proposals.prompts import NumberedLines, build_prompt
+from circadia.sleeptime.proposals.prompts import LONGEST, NumberedLines, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 EACH: Final = 10
 """New notes that trigger a reflection."""
 MAX_NOTES: Final = 20
 """Notes of a question; a long backlog has several questions."""
-EVIDENCE: Final = 2
-"""Episodes to show of each note: its first and its last."""
-BELIEF_EVIDENCE: Final = 3
-"""Episodes to show of each belief."""
-LONGEST: Final = 120
-"""Characters of each of them."""
+EVIDENCE: Final = 4
+"""Episodes to show of each note and belief: its first and its last."""
+SHOWN: Final = 24_000
+"""Characters of them to show in one question, some 6,000 tokens."""
+SHORTEST: Final = 200
+"""Characters of each of them, however many there are."""
 BELIEFS: Final = 6
 """Earlier beliefs to show: those on the same subject, and those whose evidence has changed."""
 
@@ -134,17 +134,17 @@ def _unsupported_beliefs(view: PageContext, beliefs: Sequence[Note]) -> Sequence
 
 
 def _build_step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> Step:
-    size = 130 * len(notes) + 300 * len(beliefs) + 300
+    size = 220 * len(notes) + 300 * len(beliefs) + 300
     return Step(name=name, notes=notes, tokens=size, data={"beliefs": beliefs})
 
 
 async def _build_lines(view: PageContext, notes: Sequence[Note], beliefs: Sequence[Note]) -> NumberedLines:
     """Return notes and beliefs with their evidence, and which of it is stale."""
-    evidence_ids = [*_select_evidence(notes, EVIDENCE), *_select_evidence(beliefs, BELIEF_EVIDENCE)]
-    rows = await view.look.fetch_episodes(list(dict.fromkeys(evidence_ids)))
+    rows = await view.look.fetch_episodes(list(dict.fromkeys(_select_evidence((*notes, *beliefs)))))
+    longest = min(LONGEST, max(SHORTEST, SHOWN // max(1, len(rows))))
     lines = NumberedLines()
     lines.add_heading("What was said")
-    lines.add_episodes(sorted(rows.values(), key=lambda episode: episode.number), longest=LONGEST)
+    lines.add_episodes(sorted(rows.values(), key=lambda episode: episode.number), longest=longest)
     if notes:
         lines.add_heading("Notes")
         lines.add_notes(notes, evidence=rows)
@@ -170,11 +170,11 @@ def _stale_lines(view: PageContext, rows: Iterable[Episode], sheet: NumberedLine
         over = [demotion.reason for demotion in row.stale if not is_repeat_demotion(demotion)]
         why = reasons.get(row.id) or (over[-1] if over else "")
         if why:
-            lines.append(f"{sheet.id_of(row)}: {why[:LONGEST]}")
+            lines.append(f"{sheet.id_of(row)}: {why[:SHORTEST]}")
     return lines
 
 
-def _select_evidence(notes: Sequence[Note], limit: int) -> Iterator[EpisodeId]:
+def _select_evidence(notes: Iterable[Note]) -> Iterator[EpisodeId]:
     for note in notes:
         ids = sorted(note.evidence)
-        yield from (ids if len(ids) <= limit else [*ids[: limit // 2], *ids[limit // 2 - limit :]])
+        yield from (ids if len(ids) <= EVIDENCE else [*ids[: EVIDENCE // 2], *ids[-(EVIDENCE // 2) :]])

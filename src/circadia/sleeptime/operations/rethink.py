@@ -1,8 +1,8 @@
 """Rethink: brings the blocks up to date for the next call (SLEEP-27).
 
 It sees the new notes, and for each line of a block the notes nearest to it, whatever their trust. Blocks are part of
-the system prompt: the text of an edit rests on notes of persons and agents alone, and what only a tool's or an outside
-note contradicts waits for a person. Only a note that also states what was before replaces what a person wrote.
+the system prompt: the text of an edit rests on notes of persons and agents alone. What only a tool's or an outside note
+contradicts waits for a person, and so does what replaces a person's own words, unless a note states what was before.
 """
 
 import re
@@ -25,7 +25,8 @@ from circadia.sleeptime.grounding.figures import find_calendar_dates
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.block_edits import EDIT, apply_edit, new_block, propose_edit
+from circadia.sleeptime.proposals.block_edits import EDIT, apply_edit, edit_key, new_block, propose_edit
+from circadia.sleeptime.proposals.changes import block_of
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
 from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
@@ -79,14 +80,19 @@ class Rethink:
         over = [line for line in lines if _is_over(line, view.now.date())]
         if not new and not over and not view.edited:
             return []
-        notes = list({note.id: note for note in (*new, *_select_near_notes(view, lines))}.values())
+        flags = [change for change in view.proposed if change.kind is ChangeKind.FLAG]
+        undecided = _select_notes_of(view, flags)
+        notes = list({note.id: note for note in (*new, *undecided, *_select_near_notes(view, lines))}.values())
         size = (
             sum(estimate_tokens(note.text) + 6 for note in notes)
             + sum(estimate_tokens(block.value) + 20 for block in blocks)
             + 500
         )
         about = f"{len(view.edited)} edited blocks" if view.edited else f"{len(new)} new notes"
-        data: dict[str, object] = {"new": frozenset(note.id for note in new)}
+        data: dict[str, object] = {
+            "new": frozenset(note.id for note in new),
+            "undecided": [str((change.after or {}).get("text", "")) for change in flags],
+        }
         return [Step(name=about, notes=sorted(notes, key=lambda note: (note.at, note.id)), tokens=size, data=data)]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
@@ -95,7 +101,8 @@ class Rethink:
         refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         lines = _build_lines(view, list(blocks.values()), step, refused)
         full = any(_is_nearly_full(block) for block in blocks.values())
-        about = [name for name, holds in (("edited", view.edited), ("refused", refused), ("full", full)) if holds]
+        subjects = {"edited": view.edited, "refused": refused, "full": full, "undecided": step.data["undecided"]}
+        about = [name for name, holds in subjects.items() if holds]
         question = build_prompt(self.name, view, lines.text, about=about, edits=self._max_rethinks)
         answer = await ask(question, RethinkAnswer, most_tokens=200 + 120 * self._max_rethinks)
         changes: list[Change] = []
@@ -116,7 +123,7 @@ class Rethink:
     ) -> Change | None:
         """Return the change that an edit makes, or that has it on record; None if nothing would change."""
         named = sheet.resolve_ids(edit.ids)
-        block = blocks.get(edit.label) or new_block(view, edit.label[:100])
+        block = blocks.get(edit.label) or block_of(view, edit.label) or new_block(view, edit.label[:100])
         dated_notes = [(note.text, note.at) for note in named.notes]
         new = "\n".join(
             add_dates_from_sources(line, dated_notes) for part in edit.new_text.split("\n") if (line := one_line(part))
@@ -128,6 +135,8 @@ class Rethink:
             return None
         if old and new in block.value.replace(old, "").split("\n"):  # it stands on a line of its own already
             new = ""
+        if (block.label, old, new) in map(edit_key, view.proposed):  # of an earlier page, or of the first try
+            return None
         by_talk = [note for note in named.notes if note.trust in TALK]
         ids = {key for note in by_talk or named.notes for key in note.evidence}
         also = [line for line in dict.fromkeys(edit.also) if line and line != old] if new else []
@@ -137,30 +146,16 @@ class Rethink:
         rows = list((await view.look.fetch_episodes(ids)).values())
         others = [row for row in sheet.list_rows() if row not in by_talk]
         from_outside, context = find_context(new, rows, others)
+        may_replace = all(_may_replace(view, block, line, new, named.notes) for line in (old, *also) if line)
         return propose_edit(
             view, self.name, block, old, new, sorted(ids), also=also, moved=moved, context=context,
-            waits=bool(from_outside) or (bool(named.notes) and not by_talk),
+            waits=bool(from_outside) or (bool(named.notes) and not (by_talk and may_replace)),
             why=f"as {', '.join(sorted(view.edited))} says now" if view.edited else "what new notes say",
             refused=("an edit rests on notes, not on lines of a conversation" if named.episodes else "")
             or (_moving_reason(view, block, old) if moved else "")
-            or self._refusal_reason(view, blocks, block, edit.label, (old, *also), new, named, moved=moved),
+            or _refusal_reason(view, blocks, edit.label, old, new, named, on_itself=bool(also) or moved)
+            or ("" if may_replace or named.notes else "only a note replaces what a person wrote"),
         )  # fmt: skip
-
-    def _refusal_reason(
-        self, view: PageContext, blocks: dict[str, Block], block: Block, label: str, lines: Sequence[str], new: str,
-        named: ReferencedRows, *, moved: bool,
-    ) -> str:  # fmt: skip
-        old, *also = lines
-        if label not in blocks:
-            return f"there is no block {label[:40]!r} to edit"
-        if named.unknown_ids:
-            return f"{', '.join(named.unknown_ids)[:60]} is no note that was shown"
-        rests_on_itself = bool(also) or moved or (not new and _is_over(old, view.now.date()))
-        if not named.notes and not rests_on_itself:
-            return "it names no note that it rests on"
-        if not all(_may_replace(view, block, line, new, named.notes) for line in lines if line):
-            return "only a note that says what was before replaces what a person wrote"
-        return ""
 
     def _writable(self, view: PageContext) -> Sequence[Block]:
         """Return the blocks that a pass may write, or a new one if there is none."""
@@ -168,6 +163,19 @@ class Rethink:
         if writable or any(block.label == self._label for block in view.blocks):
             return writable
         return [new_block(view, self._label)]
+
+
+def _refusal_reason(
+    view: PageContext, blocks: dict[str, Block], label: str, old: str, new: str, named: ReferencedRows, *,
+    on_itself: bool,
+) -> str:  # fmt: skip
+    if label not in blocks:
+        return f"there is no block {label[:40]!r} to edit"
+    if named.unknown_ids:
+        return f"{', '.join(named.unknown_ids)[:60]} is no note that was shown"
+    if not named.notes and not on_itself and (new or not _is_over(old, view.now.date())):
+        return "it names no note that it rests on"
+    return ""
 
 
 def _find_shown(value: str, shown: str) -> str:
@@ -219,6 +227,12 @@ def _select_near_notes(view: PageContext, lines: Sequence[str]) -> Sequence[Note
     return list({note.id: note for some in found for note in some}.values())
 
 
+def _select_notes_of(view: PageContext, flags: Sequence[Change]) -> Sequence[Note]:
+    """Return the notes that undecided contradictions are about."""
+    ids = {key for change in flags for key in cast("Sequence[str]", (change.after or {}).get("evidence", ()))}
+    return [note for note in projected_notes.project_notes(view) if note.id in ids] if ids else ()
+
+
 def _build_lines(
     view: PageContext, blocks: Sequence[Block], step: Step, refused: Sequence[RefusedText]
 ) -> NumberedLines:
@@ -239,6 +253,11 @@ def _build_lines(
     if fresh:
         lines.add_heading("New notes")
         lines.add_notes([note for note in step.notes if note.id in fresh])
+    undecided = cast("Sequence[str]", step.data["undecided"])
+    if undecided:
+        lines.add_heading("Undecided")
+    for text in undecided:
+        lines.add_line(f"| {text}")
     lines.add_refusals(refused)
     return lines
 
@@ -246,10 +265,10 @@ def _build_lines(
 def _may_replace(view: PageContext, block: Block, old: str, new: str, notes: Sequence[Note]) -> bool:
     """Return whether a part may be replaced: a pass wrote it, the new text has it, or a note says that it is over."""
     start = block.value.find(old)
-    own = any(span.start < start + len(old) and start < span.end for span in block.spans)
-    others = set(view.edited) - {block.label}
+    places = (at for at in range(start, start + len(old)) if not block.value[at].isspace())
+    own = all(any(span.start <= at < span.end for span in block.spans) for at in places)
     ending = {change.target for change in view.proposed if _ends_something(change)}
-    return own or old in new or bool(others) or any(note.id in ending for note in notes)
+    return own or old in new or any(note.id in ending for note in notes)
 
 
 def _ends_something(change: Change) -> bool:

@@ -21,19 +21,31 @@ def propose_edit(
     also: Sequence[str] = (), moved: bool = False, context: Mapping[str, str] | None = None, refused: str = "",
     waits: bool = False,
 ) -> Change:  # fmt: skip
-    """Return a change that makes one edit of a block, or that has it on record as refused, with the reason."""
-    edited = None if refused else apply_edit(block, old, new, ids, also)
-    if edited is None and not refused:
-        refused = "what it replaces does not stand in the block once"
-    value, spans = (block.value, block.spans) if edited is None else (edited.value, edited.spans)
-    if len(value) > block.limit:
-        refused = f"the block has room for {block.limit} characters, and would have {len(value)}"
+    """Return a change that makes one edit of a block, or that has it on record as refused, with the reason.
+
+    `block` has the earlier edits of the same answer, and the change has this one alone: a person reads it as it is,
+    whether it waits or is refused, and no other edit falls with it.
+    """
+    edited = apply_edit(block, old, new, ids, also)
+    if edited is None:
+        refused = refused or "what it replaces does not stand in the block once"
+    elif len(edited.value) > block.limit:
+        refused = refused or f"the block has room for {block.limit} characters, and would have {len(edited.value)}"
+    read = block_of(view, block.label) or new_block(view, block.label)
+    alone = apply_edit(read, old, new, ids, also) or edited or apply_edit(read, "", new, ids) or read
     change = write_block(
-        view, operation, block.label, value, [(span.start, span.end, span.episodes) for span in spans], why=why
-    )
+        view, operation, block.label, alone.value, [(span.start, span.end, span.episodes) for span in alone.spans],
+        why=why,
+    )  # fmt: skip
     edit = {"old": old, "new": new, "ids": list(ids), "also": list(also), "moved": moved}
     extra = {EDIT: edit, "text": new or old, "context": dict(context or {}), "refused": refused, "waits": waits}
     return replace(change, after={**(change.after or {}), **{key: value for key, value in extra.items() if value}})
+
+
+def edit_key(change: Change) -> tuple[str, str, str] | None:
+    """Return the block of an edit with the old and the new words; none of another change."""
+    edit = cast("Mapping[str, str]", (change.after or {}).get(EDIT))
+    return (change.target, edit["old"], edit["new"]) if edit else None
 
 
 def fold_edits(

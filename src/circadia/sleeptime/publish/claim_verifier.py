@@ -5,7 +5,7 @@ extracts are not judged. A missing verdict is a no.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final, Literal, cast
@@ -22,6 +22,7 @@ from circadia.sleeptime.grounding.change_rules import source_ids_of
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
+from circadia.sleeptime.proposals.block_edits import EDIT
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, add_row, build_file_prompt, list_parts
@@ -48,8 +49,11 @@ SAID: Final = "said"
 MARKDOWN: Final = "markdown"
 """Key in `Change.after` of an entry of a file, which may have several lines."""
 MISSING: Final = "missing"
+NOT_OVER: Final = "not_over"
+_GONE: Final = " (gone)"
 REASONS: Final[Mapping[str, str]] = {
     "not_said": "its sources do not say it, as the model judges",
+    NOT_OVER: "its sources do not show that it is over, as the model judges",
     "contradicted": "its sources say otherwise, as the model judges",
     "instructs": "it instructs its reader, as the model judges",
     "unwanted": "the mission of the bank does not want it remembered, as the model judges",
@@ -126,6 +130,8 @@ class ClaimVerifier:
             for key, claim in part.items():
                 of_it = [each for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key]
                 worst = next((each for each in of_it if each.verdict != SAID), of_it[0] if of_it else None)
+                if worst is not None and worst.verdict == "not_said" and claim.mark == _GONE:
+                    worst = worst.model_copy(update={"verdict": NOT_OVER})
                 verdicts.setdefault(claim.number, []).append(worst or ClaimVerdict(id=key, verdict=MISSING))
                 still = lines.resolve_ids(key for each in of_it for key in each.not_over)
                 not_over |= {(view.proposed[claim.number].target, row.id) for row in (*still.episodes, *still.notes)}
@@ -165,7 +171,7 @@ def _clean_text(text: str, change: Change) -> str:
 
 
 def _mark_still_true(change: Change) -> Change:
-    return replace(change, after={**(change.after or {}), VERDICT: "not_said"})
+    return replace(change, after={**(change.after or {}), VERDICT: NOT_OVER})
 
 
 def _add_lost(change: Change, text: str) -> Change:
@@ -222,21 +228,12 @@ def _find_rows(
 
 
 def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
-    """Yield a change's claims: one of a note, a flag or an edit; of a block's own writer one for each new line."""
+    """Yield a change's claims: one of a note or a flag; of a block one for each line that it writes or takes out."""
     after = change.after or {}
-    edit = cast("Mapping[str, Any]", after.get("edit") or {})
-    text = _clean_text(str(edit.get("new") or edit.get("old") or after.get(MARKDOWN) or after.get("text", "")), change)
+    text = _clean_text(str(after.get(MARKDOWN) or after.get("text", "")), change)
     beside = list(_find_rows(text, _context_ids(change), view, rows))
-    if change.kind is ChangeKind.WRITE_BLOCK and edit:
-        if edit["moved"]:  # its notes say it on
-            return
-        cited = [rows[key] for key in edit["ids"] if key in rows]
-        yield Claim(
-            number=number, text=text, mark="" if edit["new"] else " (gone)", sources=_select_sources(text, cited),
-            beside=beside, before="\n".join((edit["old"], *edit["also"])) if edit["new"] else "",
-        )  # fmt: skip
-    elif change.kind is ChangeKind.WRITE_BLOCK:
-        yield from _find_line_claims(number, change, rows)
+    if change.kind is ChangeKind.WRITE_BLOCK:
+        yield from _find_line_claims(number, change, rows, beside)
     elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
         cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
         if not is_extract(one_line(text), cited):
@@ -255,19 +252,34 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
             )  # fmt: skip
 
 
-def _find_line_claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+def _find_line_claims(
+    number: int, change: Change, rows: Mapping[EpisodeId, Episode], beside: Sequence[Episode | Note]
+) -> Iterator[Claim]:
+    """Yield each new line as it will be: an edit of a part of a line rests on the edit's sources, and on that line."""
     after, old = change.after or {}, str((change.before or {}).get("value", "")).split("\n")
+    edit = cast("Mapping[str, Any]", after.get(EDIT) or {})
+    if edit.get("moved"):  # its notes say it on
+        return
     new = str(after.get("value", "")).split("\n")
     spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
     removed_text = "\n".join(line for line in old if line not in new)
+    claims: list[tuple[str, Iterable[str], str]] = []
     start = 0
     for line in new:
         end = start + len(line)
         if line.strip() and line not in old:
             ids = dict.fromkeys(key for first, last, keys in spans if first < end and start < last for key in keys)
-            cited = [rows[EpisodeId(row_id)] for row_id in ids if row_id in rows]
-            yield Claim(number=number, text=one_line(line), sources=_select_sources(line, cited), before=removed_text)
+            claims.append((line, edit.get("ids", ids), ""))
         start = end + 1
+    if edit and not (edit["new"] and claims):  # it takes something out
+        claims = [(edit["old"], edit["ids"], _GONE)]
+        removed_text = "" if removed_text == edit["old"] else removed_text
+    for line, ids, mark in claims:
+        cited = [rows[EpisodeId(row_id)] for row_id in ids if row_id in rows]
+        yield Claim(
+            number=number, text=one_line(line), mark=mark, sources=_select_sources(line, cited), beside=beside,
+            before=removed_text,
+        )  # fmt: skip
 
 
 def _select_sources(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:

@@ -17,6 +17,7 @@ from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Leftover, Pass
 from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.proposals.block_edits import edit_key
 from circadia.sleeptime.proposals.changes import UNKNOWN
 from circadia.sleeptime.publish.effects import NOTE, Effects, SourceRows
 from circadia.stores.base import Tx
@@ -27,6 +28,8 @@ CEILING_NOTES: Final = 20
 """SLEEP-31: number of notes that one pass may retire."""
 SHORTEST: Final = 0.5
 """SLEEP-31: a block that would keep less of its text than this waits for a person."""
+WAITING: Final = 200
+"""Proposals of a bank among which an edit that would wait for a person is looked for."""
 FULL: Final = "full"
 """Count of a pass that has read the whole bank: once, however often it is interrupted."""
 UNREAD: Final = "unread_characters"
@@ -81,6 +84,7 @@ class Publisher:
         removed = sum(map(_is_removal, retired))
         ceiling = await self._retirement_limit(tx, bank)
         source_rows = await self._effects.fetch_source_rows(tx, numbered)
+        waiting = await _find_waiting_edits(tx, bank, numbered)
         written: list[Change] = []
         for change, why_not in zip(numbered, wrong or ("",) * len(numbered), strict=True):
             await asyncio.sleep(0)  # others need the event loop too
@@ -90,6 +94,11 @@ class Publisher:
                 continue
             if why_not:
                 written.append(self._with_state(change, ChangeState.REFUSED, why_not))
+                continue
+            if edit_key(change) in waiting:
+                written.append(
+                    self._with_state(change, ChangeState.REFUSED, "the same edit waits for a person already")
+                )
                 continue
             retires = _is_removal(change)
             if run.dry_run or run.review or _waits(change) or (retires and removed >= ceiling):
@@ -294,6 +303,14 @@ def _has_forgotten_source(change: Change, source_rows: SourceRows) -> bool:
         source_id not in source_rows.bank_ids and not source_id.startswith(UNKNOWN)
         for source_id in source_ids_of(change)
     )
+
+
+async def _find_waiting_edits(tx: Tx, bank: Bank, changes: Sequence[Change]) -> Collection[tuple[str, str, str]]:
+    """Return the edits of blocks that wait for a person, if one of these changes would."""
+    if not any((change.after or {}).get("waits") for change in changes):
+        return ()
+    staged = await tx.passes.find_staged(bank_id=bank.id, limit=WAITING)
+    return [key for _, change in staged if (key := edit_key(change))]
 
 
 def _is_removal(change: Change) -> bool:

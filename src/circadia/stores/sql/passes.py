@@ -215,7 +215,8 @@ class Passes(Noun):
         if after is not None:
             last = tuple_(literal(after[0]), literal(after[1]))
             statement = statement.where(tuple_(pass_changes.c.pass_id, pass_changes.c.number) > last)
-        return await self._select(statement, lambda row: (BankId(row.bank_id), _read_change(row)))
+        short = None if bank_id is None else False  # it looks through the proposals of all banks
+        return await self._select(statement, lambda row: (BankId(row.bank_id), _read_change(row)), short=short)
 
     async def count_staged(self, *, limit: int) -> int:
         """Return how many changes of ended passes wait for a person, up to `limit`."""
