@@ -3,10 +3,10 @@
 A note states what holds now, then what held before, so that both can be asked for. A statement never ends a more
 trusted or a later one.
 
-What says only that something was so counts less from then on: the episodes that the model names, or those on which no
-other note rests than the one that is over. The judge sees each of them. An episode that said two things, of which one
-holds, has a note of its own for that, and keeps its weight; else it is demoted, and the note that says both things
-stands in its place. A demotion ends no note: the model compares those that rest on nothing else with what ends it.
+What said that something was so counts less once it is over: the episodes that the model names, or those on which no
+other note rests than the one that ends. The judge sees each of them. So an episode that said two things keeps its weight
+while another note rests on it; if none does, what still holds of it is said by the note that replaces the ended one, or
+by one of its own. A demotion ends no note: the model compares those that rest on nothing else with what ends it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
