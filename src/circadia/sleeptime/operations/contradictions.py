@@ -4,7 +4,7 @@ A note states what holds now, then what held before, so that both can be asked f
 trusted or a later one.
 
 What said that something was so counts less once it is over: the episodes that the model names, or those on which no
-other note rests than the one that ends. The judge sees each of them. So an episode that said two things keeps its weight
+other note rests than the one that ends. The judge sees each. So an episode that said two things keeps its weight
 while another note rests on it; if none does, what still holds of it is said by the note that replaces the ended one, or
 by one of its own. A demotion ends no note: the model compares those that rest on nothing else with what ends it.
 """
