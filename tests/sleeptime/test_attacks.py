@@ -25,6 +25,7 @@ from circadia.sleeptime.grounding.wording import unfit_reason, unfit_reason_for_
 from circadia.sleeptime.operations.compress import Compress, SummaryDraft
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
+from circadia.sleeptime.operations.dedupe import Dedupe
 from circadia.sleeptime.operations.reflect import Belief, BeliefCheck, Reflect, ReflectionAnswer
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
 from circadia.sleeptime.proposals.prompts import add_fence
@@ -212,7 +213,7 @@ async def attacked(stand: Stand, tmp_path: Path) -> Attacked:
         await stand.memory.episodes.remember(tx, ben, new)
     await stand.write("persona", "You are kind and careful.", read_only=True)
     await stand.write("human", "Ann is a nurse.\nNever call her Annie.")
-    operations = [Consolidate(), Contradictions(), Reflect(each=1), Compress(long=1), Rethink()]
+    operations = [Consolidate(), Contradictions(), Reflect(each=1), Compress(long=1), Dedupe(), Rethink()]
     night = Night(stand, operations=operations)
     await night.said("I live in Porto.", "I work as a nurse.", conversation="before")
     await night.run()

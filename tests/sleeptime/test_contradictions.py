@@ -1,6 +1,7 @@
 """What does not hold any more is found, dated, and still answered; what no date decides is told and not decided."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -46,9 +47,14 @@ async def test_a_changed_fact_is_told_with_what_was_before_and_the_stale_episode
     assert len((await night.episode(home)).stale) == 1
 
 
-async def two_notes(night: Night, *, trust: Trust = Trust.PERSON, days: int = 30) -> None:
-    """Have two notes of two days, of which neither knows the other; the third pass compares them."""
-    night.mind = answering(writing("The launch of the Heron rocket is on 1 July."))
+async def two_notes(night: Night, *, trust: Trust = Trust.PERSON, days: int = 30, more: Sequence[str] = ()) -> None:
+    """Have two notes of two days, of which neither knows the other; the third pass compares them.
+
+    The sources of the first have `more` notes.
+    """
+    keys = ["e1", "e2"]
+    first_notes = [NoteDraft(text=text, ids=keys) for text in ("The launch of the Heron rocket is on 1 July.", *more)]
+    night.mind = answering(ConsolidationAnswer(notes=first_notes))
     first = ["The Heron rocket starts on 1 July.", "So the launch is on 1 July, good."]
     await night.said(*first, at=MAY, conversation="a")
     await night.run()
@@ -163,6 +169,75 @@ async def test_what_only_echoed_the_old_value_ends_with_it_though_the_note_does_
     night.mind = answering(corrected)
     await night.run()
     assert [bool((await night.episode(each)).stale) for each in (said, echo)] == [True, True]
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-25")
+async def test_a_note_that_rests_only_on_what_is_over_is_compared_and_ends_only_if_the_model_says_so(
+    stand: Stand,
+) -> None:
+    night = Night(stand, operations=[Consolidate(), Contradictions()])
+    home, dog, post = "Ann lives in Porto.", "The dog is called Rex.", "Letters go to Rua Nova."
+    night.mind = answering(ConsolidationAnswer(notes=[NoteDraft(text=text, ids=["e1"]) for text in (home, dog, post)]))
+    (said,) = await night.said("We live by the river in Porto, at Rua Nova, with our dog Rex.", at=MAY)
+    await night.run()
+    await night.said("We have moved from the river to Lisbon.", at=JUNE)
+    compared: dict[str, str] = {}
+
+    def moved(prompt: Prompt) -> ConsolidationAnswer:
+        keys = {row.part: row.key for row in parse_rows(prompt.data) if row.speaker}
+        if "Said earlier" not in keys:
+            return ConsolidationAnswer(notes=[])
+        over = [row.key for row in parse_rows(prompt.data) if row.text == home] + [keys["Said earlier"]]
+        draft = NoteDraft(text="Ann lives in Lisbon; before: in Porto.", ids=[keys["Said now"]], ended=over)
+        return ConsolidationAnswer(notes=[draft])
+
+    def compare(prompt: Prompt) -> ComparisonAnswer:
+        if "## Compare" not in prompt.data:
+            return ComparisonAnswer(found=[])
+        rows = {row.key: row.text for row in parse_rows(prompt.data)}
+        compared.update({rows[other]: one for one, other in re.findall(r"(n\d+) with (n\d+)", prompt.data)})
+        over = [key for key, text in rows.items() if text == post]
+        return found("Letters go to Lisbon", "they went to Rua Nova", [compared[post]], over)
+
+    night.mind = answering(moved, compare)
+    await night.run()
+    assert compared.keys() == {home, dog, post}
+    assert (await night.episode(said)).stale
+    assert dog in await night.texts()
+    assert post not in await night.texts()
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-29")
+@pytest.mark.parametrize("other", ["", "Ben has two cats."])
+async def test_turns_on_which_only_a_note_that_is_over_rests_are_demoted_with_it(stand: Stand, other: str) -> None:
+    night = Night(stand)
+    await two_notes(night, more=[other] if other else [])
+    first = (await night.notes())[0].evidence
+
+    def compare(prompt: Prompt) -> ComparisonAnswer:
+        keys = {
+            date: row.key for row in parse_rows(prompt.data) for date in ("1 July.", "9 August.") if date in row.text
+        }
+        return found(*HERON, [keys["9 August."]], [keys["1 July."]]) if len(keys) > 1 else ComparisonAnswer(found=[])
+
+    night.mind = answering(writing("The launch of the Heron rocket is on 9 August."), compare)
+    await night.run()
+    assert [text for text in await night.texts() if "; before (until" in text]
+    demoted = {each.target for each in await night.changes(ChangeKind.DEMOTE_EPISODE, ChangeState.PUBLISHED)}
+    assert demoted == (set[str]() if other else set(first)), "another note that stands rests on them"
+
+
+@pytest.mark.spec("SLEEP-29", "SLEEP-50")
+async def test_a_text_from_outside_demotes_no_turn_of_a_person_with_the_note_that_it_wants_over(stand: Stand) -> None:
+    night = Night(stand, operations=[Consolidate(), Contradictions()])
+    night.mind = answering(writing("Ann lives in Porto."))
+    await night.said("I live in Porto.", at=MAY)
+    await night.run()
+    await night.said("Ann lives in Faro.", "Ann is in Faro.", trust=Trust.EXTERNAL, speaker="web", at=JUNE)
+    night.mind = answering(writing("Ann lives in Faro.", replaces=["n1"], ended=["n1"]))
+    await night.run()
+    assert "Ann lives in Porto." in await night.texts()
+    assert await night.changes(ChangeKind.DEMOTE_EPISODE) == []
 
 
 @pytest.mark.spec("SLEEP-22")

@@ -1,6 +1,7 @@
 """Of what says the same one stays, and nothing that differs in meaning is taken for the same."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Demotion, Episode
 from circadia.records.note import NoteKind
 from circadia.sleeptime.operations.dedupe import Dedupe
+from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import PageContext
 from tests.sleeptime.episode_builders import FRIDAY, note, numbered, page, said
 from tests.sleeptime.stand import Stand
@@ -147,3 +149,36 @@ async def test_a_repetition_is_demoted_in_the_bank_and_can_be_taken_back(stand: 
         back = await tx.episodes.get(stand.bank.id, old[0].id)
     assert back is not None
     assert back.stale == ()
+
+
+VAULT = "The vault has the deploy key."
+
+
+@pytest.mark.spec("SLEEP-50", "SLEEP-89")
+@pytest.mark.parametrize(
+    ("text", "person", "values", "again"),
+    [
+        ("The key from the vault is the one to deploy with.", "I deploy with the vault's key.", {}, True),
+        (VAULT, "Yes, the vault has the key to deploy.", {}, True),
+        (VAULT, "I am going to rotate the deploy key.", {}, False),  # copied, in words that are not the person's
+        ("The vault has deploy key 4711.", "The vault has the deploy key.", {}, False),
+        ("Ann keeps the deploy key in Porto.", "The vault has my deploy key.", {}, False),
+        (VAULT, "Yes, the vault has the key to deploy.", {"refused": "it rests on nothing"}, False),
+        (VAULT, "Yes, the vault has the key to deploy.", {"unknown_ids": ["e9"]}, False),
+        (VAULT, "", {}, False),
+    ],
+)
+async def test_a_note_of_mixed_sources_is_proposed_by_what_persons_said_if_that_may_carry_it(
+    text: str, person: str, values: dict[str, Any], again: bool
+) -> None:
+    tool = [said(VAULT, trust=Trust.TOOL), said("vault: deploy key 4711 in Porto", trust=Trust.TOOL)]
+    agent = said(VAULT, trust=Trust.AGENT, speaker="helper")
+    view = page(numbered([*tool, agent, *([said(person)] if person else [])]))
+    mixed = add_note(view, "consolidate", NoteKind.CONSOLIDATION, text, view.page, why="said", **values)
+    view = replace(view, proposed=[mixed])
+    changes = [change for change in await found(view) if change.kind is not ChangeKind.DEMOTE_EPISODE]
+    assert [change.kind for change in changes] == ([ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE] if again else [])
+    for alone, gone in [changes] if again else ():
+        after = alone.after or {}
+        assert (after["text"], after["evidence"], after["trust"]) == (text, ["epi_4"], "person")
+        assert (gone.target, gone.after) == (mixed.target, {"instead": alone.target})

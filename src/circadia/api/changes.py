@@ -16,7 +16,7 @@ MAX_TEXTS: Final = 12
 SHOWN: Final = 600
 """Characters of each text."""
 _HAS_TARGET: Final = (ChangeKind.RETIRE_NOTE, ChangeKind.DEMOTE_EPISODE, ChangeKind.FLAG)
-_KEYS: Final = ("instead", "because", "evidence", "ended")
+_KEYS: Final = ("instead", "evidence", "ended")
 """Keys of `after` that may name notes or episodes."""
 Role = Literal["target", "source"]
 

@@ -6,7 +6,7 @@ It serves the demo without a key, benchmarks of a pass's cost, and tests. It und
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
@@ -324,7 +324,8 @@ _OWN: Final = frozenset(question_terms(
 def build_claim_verdicts(data: str) -> ClaimVerdicts:
     """Accept a claim if the lines that it cites contain all of its content words and numbers.
 
-    It ends what shares a word with it, and loses the facts of what it replaces that it does not state.
+    It ends what shares a word with it and states something else, and loses the facts of what it replaces that it does
+    not state.
     """
     rows = {row.key: row for row in parse_rows(data)}
     terms = {key: {*question_terms(f"{row.day} {row.speaker} {row.text}")} for key, row in rows.items()}
@@ -341,15 +342,22 @@ def build_claim_verdicts(data: str) -> ClaimVerdicts:
             question_terms(replaced.get(key, "")), *(terms[each] for each in cited.replace(" beside ", " ").split())
         )
         sentences = re.findall(r"[^.;]+[.;]", replaced.get(key, ""))
+        stated = {(fact.subject, fact.about, fact.value) for fact in find_facts("", text)}
         lost = [each.strip() for each in sentences if not words & (set(question_terms(each)) - _OWN)]
         verdicts.append(
             ClaimVerdict(
                 id=key, verdict="said" if mark == "gone" or known_terms.issuperset(words) else "not_said",
                 lost=" ".join(lost),
-                not_over=[each for each in ends.split() if not words & (set(question_terms(rows[each].text)) - _OWN)],
+                not_over=[each for each in ends.split() if not words & (set(question_terms(rows[each].text)) - _OWN)
+                    or _is_stated(rows[each], stated)],
             )
         )  # fmt: skip
     return ClaimVerdicts(verdicts=verdicts)
+
+
+def _is_stated(row: PromptRow, stated: Collection[tuple[str, str, str]]) -> bool:
+    """Return whether a row has facts, and all of them are stated."""
+    return bool(row.facts) and all((fact.subject, fact.about, fact.value) in stated for fact in row.facts)
 
 
 ANSWER_BUILDERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {

@@ -31,17 +31,21 @@ class JudgedChanges:
         return [change for change in self.changes if not _is_replaced_by(change, self._refused_targets)]
 
     def list_refused(self, changes: Sequence[Change]) -> Sequence[RefusedText]:
-        """Return the texts among a step's changes that were refused, but for want of a verdict."""
+        """Return the texts among a step's changes that were refused, but for want of a verdict.
+
+        A text that stands with other sources is not refused.
+        """
         reasons = {
             (change.operation, _text_of(change)): why
             for change, why in self._pairs
             if why and (change.after or {}).get(VERDICT) != MISSING
         }
-        texts = {_text_of(change): change.operation for change in changes}
+        kept = {(change.operation, _text_of(change)) for change, why in self._pairs if not why}
+        texts = {text: change.operation for change in changes if (text := _text_of(change))}
         return [
             RefusedText(text=text, reason=reasons[name, text])
             for text, name in texts.items()
-            if (name, text) in reasons
+            if (name, text) in reasons.keys() - kept
         ]
 
     def join(self, later: "JudgedChanges") -> "JudgedChanges":

@@ -321,6 +321,12 @@ class PassRunner:
         judged = judged or [mark_missing_verdict(change) for change in written.proposed]
         for number, change in zip(at, judged, strict=False):
             changes[number], reasons[number] = change, refusal_reason(change)
+        shortened = {
+            one.target for one, other in zip(judged, written.proposed, strict=False) if _has_other_text(one, other)
+        }
+        for number, change in enumerate(view.proposed):
+            if number not in at and (change.after or {}).get("instead") in shortened:
+                reasons[number] = "the note in its place says less, as the model judges"
         changes += judged[len(at) :]
         reasons += [""] * (len(changes) - len(reasons))
         await self._yield_to_calls()
@@ -424,6 +430,10 @@ class PassRunner:
             return ()
         first, last = step.episodes[0].number, step.episodes[-1].number
         return (Leftover(first=first, last=last, failures=failures, cause=cause),)
+
+
+def _has_other_text(one: Change, other: Change) -> bool:
+    return (one.after or {}).get("text") != (other.after or {}).get("text")
 
 
 def _edited_labels(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:

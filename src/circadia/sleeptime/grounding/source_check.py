@@ -19,7 +19,7 @@ from circadia.characters import to_ascii_digits
 from circadia.ids import EpisodeId
 from circadia.memory.languages import languages
 from circadia.memory.relative_dates import first_open_date, local_time
-from circadia.memory.search.terms import words
+from circadia.memory.search.terms import question_terms, words
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, least_trust
@@ -33,6 +33,8 @@ MIN_SOURCES: Final = 2
 """Episodes that support a note which nobody in the conversation has said."""
 COPIED_WORDS: Final = 3
 """Words in a row from which on a text is taken from another."""
+SAID_SHARE: Final = 0.75
+"""Share of a copied text's words that are its speaker's own from which on the judge decides whether it is said."""
 MAX_REASON_CHARACTERS: Final = 80
 """Maximum characters of unsupported text in a reason."""
 CACHED_EPISODES: Final = 1_000
@@ -185,6 +187,20 @@ def find_context(
             sources.append(row)
         missing -= found
     return sources, context
+
+
+def may_rest_on(
+    text: str, said: Sequence[Episode], others: Iterable[Episode | Note], context: Collection[str] = ()
+) -> bool:
+    """Return whether these lines may say all of a text, of which other lines say something, too.
+
+    They need each name, number, date and code, and most words if the text is copied from one of the others.
+    """
+    if describe_ungrounded_claims(text, collect_sources(said), context):
+        return False
+    terms = set(question_terms(text))
+    own = terms.intersection(question_terms(" ".join(f"{row.speaker} {row.text}" for row in said)))
+    return len(own) >= SAID_SHARE * len(terms) or not any(_is_copy(text, other.text) for other in others)
 
 
 def _is_copy(text: str, other: str) -> bool:

@@ -4,7 +4,10 @@ Evidence and use decide, never age alone: a note that agents are given stays as 
 single facts that no agent was given for long is removed if others were given since it was made, so that the bank was
 in use (SLEEP-20). That does not apply to beliefs, summaries and restored notes. Episodes are never collected.
 
-Each page checks the notes whose evidence it ends, and another part of all the others.
+A note whose episodes a pass has demoted stays: an episode may say two things, and a demotion does not tell which is
+over. The model ends notes, one by one (`contradictions`, `reflect`). What others than passes demote is over as a whole.
+
+Each page checks the notes whose evidence others have demoted since the last pass, and another part of all the others.
 """
 
 from bisect import bisect_left
@@ -12,15 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from circadia.ids import EpisodeId
 from circadia.memory.search.terms import words
 from circadia.records.change import Change, ChangeKind
-from circadia.records.episode import Episode
+from circadia.records.episode import Demotion, Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.source_check import has_enough_sources
-from circadia.sleeptime.operations.dedupe import Dedupe, is_repeat_demotion
+from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals.changes import retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.publish.effects import BY
 
 AT_ONCE: Final = 25
 """Notes to check on a page besides those that it has touched."""
@@ -50,20 +53,16 @@ class Collect:
         retired_ids = {change.target for change in view.proposed if change.kind is ChangeKind.RETIRE_NOTE}
         notes = [note for note in step.notes if note.id not in retired_ids]
         rows = await view.look.fetch_episodes(sorted({key for note in notes for key in note.evidence}))
-        ended = _ended_episodes(view) | {
-            episode.id: "" for episode in rows.values() if not all(map(is_repeat_demotion, episode.stale))
-        }
         old = [note for note in notes if self._is_old_enough(note, view.now)]
         uses: Mapping[int, datetime] = await view.look.fetch_note_uses(view.notes[0].number) if old else {}
         finds = sorted(uses.values())
         unfound = {note.id for note in old if note.number not in uses}
         changes: list[Change] = []
         for note in notes:
-            why = _removal_reason(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], ended)
+            why = _removal_reason(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows])
             why = why or (_unused_reason(note, finds, view.now) if note.id in unfound else "")
             if why:
-                because = next((ended[key] for key in note.evidence if ended.get(key)), None)
-                changes.append(retire_note(view, self.name, note, why=why, because=because))
+                changes.append(retire_note(view, self.name, note, why=why))
         return changes
 
     def _is_old_enough(self, note: Note, now: datetime) -> bool:
@@ -93,8 +92,8 @@ def _split_notes(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
 
 
 def _select_notes(view: PageContext) -> Iterator[Note]:
-    """Yield the notes whose evidence has ended since the last pass, then a part of all others."""
-    stale = {*_ended_episodes(view), *view.stale}
+    """Yield the notes whose evidence others have demoted since the last pass, then a part of all others."""
+    stale = frozenset(view.stale)
     notes = sorted(view.notes, key=lambda note: note.number)
     parts = -(-len(notes) // AT_ONCE)
     part = view.page[-1].number % parts if view.page and parts else 0
@@ -106,20 +105,16 @@ def _select_notes(view: PageContext) -> Iterator[Note]:
             yield note
 
 
-def _ended_episodes(view: PageContext) -> dict[EpisodeId, str]:
-    """Return the episodes that this page ends, with the id of what shows it; a repeated statement still holds."""
-    return {
-        EpisodeId(change.target): str((change.after or {}).get("evidence", ""))
-        for change in view.proposed
-        if change.kind is ChangeKind.DEMOTE_EPISODE and change.operation != Dedupe.name
-    }
-
-
-def _removal_reason(note: Note, evidence: Sequence[Episode], ended: Mapping[EpisodeId, str]) -> str:
+def _removal_reason(note: Note, evidence: Sequence[Episode]) -> str:
     if not has_enough_sources(evidence):
         return f"{len(evidence)} of the {len(note.evidence)} episodes that it rests on are left"
     if sum(1 for _ in words(note.text)) < MIN_WORDS:
         return "it says nothing"
-    if all(episode.id in ended for episode in evidence):
+    if all(any(map(_is_over, episode.stale)) for episode in evidence):
         return "nothing that it rests on holds any more"
     return ""
+
+
+def _is_over(stale: Demotion) -> bool:
+    """Return whether a demotion says that all of an episode is over: not one by a pass, nor a repetition."""
+    return not is_repeat_demotion(stale) and not stale.by.startswith(f"{BY} ")

@@ -19,10 +19,17 @@ from circadia.records.episode import Episode, least_trust, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.operations.contradictions import find_ended_episodes
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
-from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, build_prompt, estimate_line_tokens
+from circadia.sleeptime.proposals.prompts import (
+    WHOLE,
+    NumberedLines,
+    ReferencedRows,
+    build_prompt,
+    estimate_line_tokens,
+)
 from circadia.sleeptime.proposals.segments import Segment, split_segments
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
@@ -138,19 +145,30 @@ class Consolidate:
             sources = await fetch_sources(view, [*sources, *said], [row for row in more if isinstance(row, Note)])
             over = sheet.resolve_ids(row_id for row_id in written.ended if row_id not in unknown_ids)
             stale = not unknown_ids and page_ids.isdisjoint(episode.id for episode in new)
+            replaced = [
+                note
+                for note in (() if unknown_ids or stale else old.notes)
+                if note.id not in retired and projected_notes.is_trusted_enough(said, [note])
+            ]
+            retired.update(note.id for note in replaced)
             note = add_note(
                 view, self.name, NoteKind.CONSOLIDATION, text, sources, unknown_ids=unknown_ids, context=context,
                 why=f"what was said about one subject, {len(sources)} times",
-                ended=[row.id for row in (*over.episodes, *over.notes)],
+                ended=[row.id for row in (*_list_ended(view, over, replaced, sources), *over.notes)],
                 refused="it rests on nothing that was said now" if stale else "",
             )  # fmt: skip
             changes.append(note)
-            for old_note in old.notes if not unknown_ids and not stale else ():
-                if old_note.id not in retired and projected_notes.is_trusted_enough(said, [old_note]):
-                    retired.add(old_note.id)
-                    why = f"note {note.target} says it and more"
-                    changes.append(retire_note(view, self.name, old_note, why=why, instead=note.target))
+            why = f"note {note.target} says it and more"
+            changes += [retire_note(view, self.name, old_note, why=why, instead=note.target) for old_note in replaced]
         return changes
+
+
+def _list_ended(
+    view: PageContext, over: ReferencedRows, replaced: Sequence[Note], sources: Sequence[Episode]
+) -> Sequence[Episode]:
+    """Return the episodes that a note ends: those that it names, and those of the notes that it ends and replaces."""
+    ended = replace(over, notes=[note for note in over.notes if note in replaced])
+    return [*over.episodes, *find_ended_episodes(view, ended, sources, sources)]
 
 
 async def fetch_sources(view: PageContext, episodes: Sequence[Episode], notes: Sequence[Note]) -> Sequence[Episode]:

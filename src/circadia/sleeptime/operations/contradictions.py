@@ -2,9 +2,14 @@
 
 A note states what holds now, then what held before, so that both can be asked for. A statement never ends a more
 trusted or a later one.
+
+What said that something was so counts less once it is over: the episodes that the model names, or those on which no
+other note rests than the one that ends. The judge sees each. So an episode that said two things keeps its weight
+while another note rests on it; if none does, what still holds of it is said by the note that replaces the ended one, or
+by one of its own. A demotion ends no note: the model compares those that rest on nothing else with what ends it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, cast
 
@@ -17,6 +22,7 @@ from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.wording import one_line
+from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
@@ -33,6 +39,8 @@ EVIDENCE: Final = 6
 """Episodes to show of each note: its first and its newest."""
 LONGEST: Final = 200
 """Characters of each of them."""
+MAX_ENDED: Final = 20
+"""Newest episodes of ended notes that are demoted with them."""
 SAYS: Final = 0.75
 """Share of another text's words from which on a text includes it."""
 
@@ -97,10 +105,9 @@ class Contradictions:
             if note is None:
                 continue
             rows = await view.look.fetch_episodes([EpisodeId(key) for key in dict.fromkeys((*note.evidence, *ids))])
-            ended = [episode for episode in rows.values() if episode.id in ids]
-            for old in ended:
-                rest = [episode for episode in rows.values() if episode not in ended]
-                if any(episode.at > old.at for episode in rest) and projected_notes.is_trusted_enough(rest, [old]):
+            says = [episode for episode in rows.values() if episode.id not in ids and _is_fresh(episode)]
+            for old in (rows[EpisodeId(key)] for key in ids if key in rows):
+                if _may_end(says, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
                     flag_text = f"Not decided by date or source: {note.text}"
@@ -132,20 +139,23 @@ class Contradictions:
             text = f"{now}; but also: {before}. Which one holds is not decided"
             sources = [*says, *contradicted_rows, *held, *ended]
             return [flag(view, self.name, contradicted_rows[0].id, text, sources, why="no date decides between them")]
-        return self._replace_statement(view, holds, over, newest, now, before, [*held, *ended], gone)
+        return self._replace_statement(view, holds, over, now, before, held, ended, gone)
 
     def _replace_statement(
-        self, view: PageContext, holds: ReferencedRows, over: ReferencedRows, newest: Episode, now: str, before: str,
-        sources: Sequence[Episode], gone: set[str],
+        self, view: PageContext, holds: ReferencedRows, over: ReferencedRows, now: str, before: str,
+        held: Sequence[Episode], ended: Sequence[Episode], gone: set[str],
     ) -> Sequence[Change]:  # fmt: skip
+        newest = max(held, key=lambda row: (row.at, row.number))
         text = f"{now}; before (until {local_time(newest).date().isoformat()}): {before}."
         changes: list[Change] = []
+        stale = list(over.episodes)
         says_both = [note for note in holds.notes if _has_nearly_all_words(note.text, f"{now} {before}")]
         if says_both:
             key = says_both[0].id
         else:
-            ids = [row.id for row in (*over.episodes, *over.notes)]
-            why = "a later statement replaces an earlier one"
+            stale += find_ended_episodes(view, over, held, ended, besides=holds.notes)
+            ids = [row.id for row in (*stale, *over.notes)]
+            why, sources = "a later statement replaces an earlier one", [*held, *ended]
             changes.append(add_note(view, self.name, NoteKind.CONSOLIDATION, text, sources, why=why, ended=ids))
             key = NoteId(changes[0].target)
         standing_now = {note.id for note in projected_notes.project_notes(view)}
@@ -156,15 +166,46 @@ class Contradictions:
                 why = f"note {key} says what holds and what did"
                 changes.append(retire_note(view, self.name, note, why=why, instead=key))
         already = projected_notes.list_demoted_episodes(view)
-        stale = [episode.id for episode in over.episodes if episode.id not in already]
-        return [
-            *changes,
-            *(demote(view, self.name, row_id, evidence=key, why=f"over: {now[:200]}") for row_id in stale),
+        changes += [
+            demote(view, self.name, row.id, evidence=key, why=f"over: {now[:200]}")
+            for row in stale
+            if row.id not in already
         ]
+        return changes
+
+
+def find_ended_episodes(
+    view: PageContext, over: ReferencedRows, says: Sequence[Episode], rows: Iterable[Episode],
+    *, besides: Collection[Note] = (),
+) -> Sequence[Episode]:  # fmt: skip
+    """Return of `rows` what ends with the notes in `over`, since the rest of `says` is later and as trusted.
+
+    That is what no other standing note rests on than these and those `besides`. If something of a note's evidence is
+    named in `over` itself, the rest of it holds.
+    """
+    named = {row.id for row in over.episodes}
+    notes = [note for note in over.notes if named.isdisjoint(note.evidence)]
+    ending = {note.id for note in (*over.notes, *besides)}
+    others = (note for note in projected_notes.project_notes(view) if note.id not in ending) if notes else ()
+    own = {key for note in notes for key in note.evidence}.difference(*(note.evidence for note in others))
+    says = [row for row in says if row.id not in own | named and _is_fresh(row)]
+    ended = [row for row in rows if row.id in own and _is_fresh(row) and _may_end(says, row)]
+    return sorted(ended, key=lambda row: row.number)[-MAX_ENDED:]
+
+
+def _is_fresh(row: Episode) -> bool:
+    return all(map(is_repeat_demotion, row.stale))
+
+
+def _may_end(says: Sequence[Episode], old: Episode) -> bool:
+    return any(row.at > old.at for row in says) and projected_notes.is_trusted_enough(says, [old])
 
 
 def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
-    """Yield each new note with those that it may contradict: those that it ends, then those on the same subject."""
+    """Yield each new note with those that it may contradict.
+
+    They are those that it ends, those that rest on nothing but what it ends, and those on the same subject.
+    """
     known = {note.id: note for note in view.notes}
     others = [note for note in projected_notes.project_notes(view) if note.kind is NoteKind.CONSOLIDATION]
     near = RelatedIndex(others, vector_of=view.vector_of).find_nearest_each(
@@ -172,8 +213,10 @@ def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId
     )
     seen_pairs: set[frozenset[str]] = set()
     for note, same in zip(new, near, strict=True):
+        over = frozenset(declared.get(note.id, ()))
         ends = [known[NoteId(key)] for key in declared.get(note.id, ()) if NoteId(key) in known]
-        for other in (*ends, *same):
+        left = [other for other in others if over.issuperset(other.evidence)] if over else []
+        for other in (*ends, *left, *same):
             pair = frozenset((note.id, other.id))
             if pair not in seen_pairs:
                 seen_pairs.add(pair)

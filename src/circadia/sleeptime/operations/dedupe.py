@@ -2,19 +2,23 @@
 
 It uses no model, so equality is narrow: the same words in the same order. A statement with a relative date may describe
 two events.
+
+A new note that tools or outside texts support beside what a person said is proposed once more, with the person's lines
+as its only sources: if the judge finds that they say all of it, that one stays, with a person's trust (SLEEP-89).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from circadia.memory.capture.importance import is_content
 from circadia.memory.relative_dates import find_relative_dates, local_time
 from circadia.records.bank import Trust
-from circadia.records.change import Change
-from circadia.records.episode import Demotion, Episode, EpisodeKind
-from circadia.records.note import Note
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Demotion, Episode, EpisodeKind, least_trust
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.source_check import may_rest_on
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.changes import demote, retire_note
+from circadia.sleeptime.proposals.changes import add_note, demote, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.similarity import normalize_statement
 
@@ -35,12 +39,19 @@ class Dedupe:
     name = "dedupe"
     asks = False
 
+    def __init__(self, *, is_judged: bool = True) -> None:
+        """`is_judged` is whether a model judges what notes say; else no note gains a person's trust."""
+        self._is_judged = is_judged
+
     def plan(self, view: PageContext) -> Sequence[Step]:
-        """Return a step for new notes, or all in a full pass, and one for repeated statements."""
+        """Return a step for new notes, or all in a full pass, one for mixed sources, one for repeated statements."""
         steps: list[Step] = []
         new = projected_notes.project_notes(view) if view.full else projected_notes.project_new_notes(view)
         if new:
             steps.append(Step(name=f"{len(new)} {'' if view.full else 'new '}notes", notes=new))
+        mixed = _list_little_trusted(view) if self._is_judged else ()
+        if mixed:
+            steps.append(Step(name=f"{len(mixed)} notes of tools or outside texts", data={"mixed": True}))
         lasting = [episode for episode in view.page if _is_lasting(episode)]
         if lasting:
             steps.append(Step(name=f"{len(lasting)} statements", data={"said": lasting}))
@@ -52,10 +63,35 @@ class Dedupe:
                 retire_note(view, self.name, less, why=f"note {more.id} says the same", instead=more.id)
                 for less, more in _find_duplicates(projected_notes.project_notes(view), step.notes)
             ]
+        if "mixed" in step.data:
+            return await self._find_confirmed(view)
         return [
             demote(view, self.name, old.id, evidence=new.id, why=f"{AGAIN} on {local_time(new).date().isoformat()}")
             for old, new in await self._find_repeats(view, cast("Sequence[Episode]", step.data["said"]))
         ]
+
+    async def _find_confirmed(self, view: PageContext) -> Sequence[Change]:
+        """Propose each note with what persons said as its only sources, where that may carry it; the judge decides.
+
+        The change has the operation of the note, whose texts are judged; what the note replaces is not shown with it.
+        """
+        added = {change.target: change for change in view.proposed if change.kind is ChangeKind.ADD_NOTE}
+        changes: list[Change] = []
+        for note in _list_little_trusted(view):
+            after = added[note.id].after or {}
+            rows = (await view.look.fetch_episodes(note.evidence)).values()
+            said = [row for row in rows if least_trust(row) is Trust.PERSON and len(rows) == len(note.evidence)]
+            replaced = {change.target for change in view.proposed if (change.after or {}).get("instead") == note.id}
+            others = [*(row for row in rows if row not in said), *(old for old in view.notes if old.id in replaced)]
+            context = cast("Mapping[str, str]", after.get("context", {}))
+            if said and not after.get("refused") and may_rest_on(note.text, said, others, context):
+                alone = add_note(
+                    view, added[note.id].operation, note.kind, note.text, said, why="what persons said carries it",
+                    ended=cast("Sequence[str]", after.get("ended", ())), context=context,
+                )  # fmt: skip
+                why = f"note {alone.target} rests on what persons said alone"
+                changes += [alone, retire_note(view, self.name, note, why=why, instead=alone.target)]
+        return changes
 
     async def _find_repeats(self, view: PageContext, lasting: Sequence[Episode]) -> Sequence[tuple[Episode, Episode]]:
         """Return earlier episodes with their newest repetition, without those that are stale already."""
@@ -79,6 +115,12 @@ class Dedupe:
             for old, new in pairs
             if not old.stale and old.id not in stale and new.trust.rank <= old.trust.rank and old.at <= new.at
         ]
+
+
+def _list_little_trusted(view: PageContext) -> Sequence[Note]:
+    """Return the standing notes of this page that rest on a tool or an outside text."""
+    new = (note for note in projected_notes.project_new_notes(view) if not note.number)
+    return [note for note in new if note.kind is NoteKind.CONSOLIDATION and note.trust.rank > Trust.AGENT.rank]
 
 
 def is_repeat_demotion(stale: Demotion) -> bool:

@@ -34,7 +34,7 @@ def choose_operations(
         "contradictions": Contradictions(),
         "reflect": Reflect(),
         "compress": Compress(),
-        "dedupe": Dedupe(),
+        "dedupe": Dedupe(is_judged=policy.verify == "model"),
         "collect": Collect(unused_days=policy.unused_days),
         **{operation.name: operation for operation in own},
         "rethink": Rethink(max_rethinks=policy.max_rethinks),

@@ -60,16 +60,13 @@ def add_note(
     return _build_change(view, operation, ChangeKind.ADD_NOTE, key, after=after, why=why)
 
 
-def retire_note(
-    view: PageContext, operation: str, note: Note, *, why: str, instead: str | None = None, because: str | None = None
-) -> Change:
+def retire_note(view: PageContext, operation: str, note: Note, *, why: str, instead: str | None = None) -> Change:
     """Return a change that removes a note from searches; `instead` is the note that replaces it, if one does.
 
-    A replacement is no removal. The change is only applied if that note exists, or the one `because` of which it goes.
+    A replacement is no removal. The change is only applied if that note exists.
     """
     before: dict[str, object] = {"text": note.text, "evidence": list(note.evidence)}
-    named = {"instead": instead, "because": because}
-    after: dict[str, object] | None = {key: value for key, value in named.items() if value} or None
+    after: dict[str, object] | None = {"instead": instead} if instead else None
     return _build_change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, after=after, why=why)
 
 

@@ -3,7 +3,7 @@
 Keys of a change's `after`, by kind:
     add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over),
                     context (id of the row that has it, for each name or number that the evidence lacks)
-    retire_note     instead (id of the note that takes its place), because (of the note that shows it to be over)
+    retire_note     instead (id of the note that takes its place)
     demote_episode  reason, evidence, weight
     write_block     value, spans [[start, end, [episode ids]]], version (of the written block; set when it is)
 and of its `before`:
@@ -147,10 +147,7 @@ class Effects:
             return "there is no such note any more"
         if not await _is_note_present(tx, bank, str(_after(change).get("instead", "")), source_rows):
             return "its replacement does not exist"
-        if not await _is_note_present(tx, bank, str(_after(change).get("because", "")), source_rows):
-            return "the note that shows it to be over does not exist"
-        after = _after(change)
-        ends = await _find_time(tx, bank, str(after.get("instead") or after.get("because") or ""), source_rows)
+        ends = await _find_time(tx, bank, str(_after(change).get("instead", "")), source_rows)
         now = self._clock.now()
         await tx.notes.retire(note.id, now, valid_to=max(ends or now, note.at))
         return change
