@@ -223,6 +223,19 @@ async def test_a_name_that_another_shown_line_has_is_no_guess_and_no_evidence(st
     assert named.id not in note.evidence
 
 
+@pytest.mark.spec("SLEEP-89")
+async def test_where_capitals_mark_no_names_the_judge_sees_who_is_meant_by_the_rarest_words(stand: Stand) -> None:
+    night = Night(stand, answering())
+    await night.said("Guten Morgen, ich bin die Lena von der Druckerei Kranich in der Altstadt.", at=MAY)
+    night.mind = mind = answering(written("Das Büro der Druckerei Kranich ist in der Speicherstraße.", "e2"))
+    (said,) = await night.said("Unser Büro ist jetzt in der Speicherstraße, gleich neben der Bäckerei.", at=MAY)
+    await night.run()
+    (note,) = await night.notes()
+    assert note.evidence == (said.id,)
+    judged = next(each.data for each in mind.asked if "You judge whether" in each.rules)
+    assert re.search(r"(?m)^c1 \[e2 beside e1\] Das Büro der Druckerei Kranich", judged)
+
+
 @pytest.mark.spec("SLEEP-89", "SLEEP-50")
 async def test_a_code_that_only_a_tool_has_shown_makes_its_line_a_source(stand: Stand) -> None:
     night = Night(stand, answering(written("The release is heron-41c2.", "e1")))

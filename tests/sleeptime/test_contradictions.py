@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -12,6 +13,7 @@ from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
+from circadia.records.note import NoteKind
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
@@ -213,6 +215,9 @@ async def test_turns_on_which_only_a_note_that_is_over_rests_are_demoted_with_it
     night = Night(stand)
     await two_notes(night, more=[other] if other else [])
     first = (await night.notes())[0].evidence
+    belief = stand.note("belief", [], "Ann plans well.")
+    belief = replace(belief, after={**(belief.after or {}), "kind": NoteKind.BELIEF.value, "evidence": list(first)})
+    await stand.ended(await stand.publish(await stand.begun("drawn"), belief))
 
     def compare(prompt: Prompt) -> ComparisonAnswer:
         keys = {
@@ -225,6 +230,28 @@ async def test_turns_on_which_only_a_note_that_is_over_rests_are_demoted_with_it
     assert [text for text in await night.texts() if "; before (until" in text]
     demoted = {each.target for each in await night.changes(ChangeKind.DEMOTE_EPISODE, ChangeState.PUBLISHED)}
     assert demoted == (set[str]() if other else set(first)), "another note that stands rests on them"
+
+
+@pytest.mark.spec("SLEEP-22")
+async def test_what_a_new_note_has_replaced_already_is_not_written_again(stand: Stand) -> None:
+    night = Night(stand, operations=[Consolidate(), Contradictions()])
+    night.mind = answering(writing("Ann lives in Porto."))
+    await night.said("I live in Porto.", at=MAY)
+    await night.run()
+
+    def compare(prompt: Prompt) -> ComparisonAnswer:
+        keys = {
+            place: row.key for row in parse_rows(prompt.data) for place in ("Porto.", "Lisbon.") if place in row.text
+        }
+        now, before = "the home of Ann stands in Lisbon", "the home of Ann stood in Porto"
+        return found(now, before, [keys["Lisbon."]], [keys["Porto."]]) if len(keys) > 1 else ComparisonAnswer(found=[])
+
+    moved = "Ann has moved to Lisbon."
+    night.mind = mind = answering(writing(moved, replaces=["n1"], ended=["n1"]), compare)
+    await night.said("I have moved to Lisbon.", at=JUNE)
+    await night.run()
+    assert len(data_of(mind, "You compare statements")) == 1
+    assert await night.texts() == [moved]
 
 
 @pytest.mark.spec("SLEEP-29", "SLEEP-50")

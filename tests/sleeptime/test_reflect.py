@@ -61,6 +61,15 @@ async def test_notes_are_shown_with_the_raw_words_that_they_rest_on(night: Night
     assert "[e1 e2] Ann ran 1 kilometres." in data
 
 
+@pytest.mark.spec("SLEEP-21", "SLEEP-83")
+async def test_a_belief_that_is_refused_goes_back_once_with_its_reason(night: Night) -> None:
+    wrong = ReflectionAnswer(beliefs=[Belief(text="Ann ran 977 kilometres.", ids=["e1", "e2"])])
+    mind = await noted(night, 1, 5, wrong, RUNS)
+    assert await beliefs(night) == ["Ann runs nearly every day."]
+    _, again = data_of(mind, "what follows from several")
+    assert "## Refused\n| Ann ran 977 kilometres. (refused: '977' is in no source)\n" in again
+
+
 @pytest.mark.spec("SLEEP-21")
 async def test_what_a_belief_may_rest_on_is_shown_whole_unless_there_is_too_much_of_it(night: Night) -> None:
     words = "I went running in the park by the river with Mia and her dog, who barked at each duck. " * 5

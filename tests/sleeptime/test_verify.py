@@ -22,7 +22,7 @@ from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdict
 from circadia.testing.rule_based_model import RuleBasedModel
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.episode_builders import page
-from tests.sleeptime.night import Night, answering, trusting, writing
+from tests.sleeptime.night import Night, answering, data_of, trusting, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_extract import GARDEN, notes
 
@@ -70,6 +70,23 @@ async def test_what_the_sources_do_not_say_is_refused_on_record_with_its_verdict
     assert (refused.state, refused.why) == (
         ChangeState.REFUSED, "its sources do not say it, as the model judges",
     )  # fmt: skip
+
+
+@pytest.mark.spec("SLEEP-83")
+async def test_the_judge_s_words_are_in_the_reason_and_a_second_try_sees_what_the_judge_left(stand: Stand) -> None:
+    part, line = ClaimVerdict(id="c1", verdict="not_said", text=BOUGHT), ClaimVerdict(id="c2", verdict="not_said")
+    sold = RethinkAnswer(edits=[BlockEdit(label="learned", new_text=SOLD, ids=["n1"])])
+    judged = ClaimVerdicts(verdicts=[part, line.model_copy(update={"why": "nobody sold\nanything"})])
+    mind = answering(writing("Anna bought a bike and likes it."), sold, judged)
+    one = Night(stand, mind, [Consolidate(), Rethink()])
+    await one.said("I bought a bike.", "It is a red bike, from the shop.", speaker="Anna")
+    await one.run()
+    assert await one.texts() == [BOUGHT]
+    assert await one.refused() == ["its sources do not say it, as the model judges: nobody sold anything"]
+    first, again = data_of(mind, "keep the short texts")
+    assert "n1 Anna bought a bike and likes it.\n" in first
+    assert f"n1 {BOUGHT}\n" in again
+    assert f"| {SOLD} (refused: its sources do not say it, as the model judges: nobody sold anything)\n" in again
 
 
 @pytest.mark.parametrize(

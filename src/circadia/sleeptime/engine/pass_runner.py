@@ -38,6 +38,7 @@ from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals.block_edits import fold_edits
 from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step
+from circadia.sleeptime.proposals.projected_notes import project_notes
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress
@@ -280,8 +281,10 @@ class PassRunner:
             if not refused or not operation.asks or self._asking is None:
                 continue
             await self._yield_to_calls()
-            again_view = replace(view, proposed=(*first.list_kept(), *new))
-            retried = replace(step, data={**step.data, "refused": refused})
+            again_view = replace(view, proposed=(*first.list_kept(), *new), drafts={})
+            standing = {note.id: note for note in project_notes(again_view)}
+            notes = [standing.get(note.id, note) for note in step.notes]
+            retried = replace(step, notes=notes, data={**step.data, "refused": refused})
             changes, again = await self._run_traced_step(operation, retried, again_view, before)
             left += again
             known = {change.target for change in (*first.list_settled(), *new)}

@@ -35,6 +35,8 @@ COPIED_WORDS: Final = 3
 """Words in a row from which on a text is taken from another."""
 SAID_SHARE: Final = 0.75
 """Share of a copied text's words that are its speaker's own from which on the judge decides whether it is said."""
+MAX_RARE_WORDS: Final = 2
+"""Words of a text for which another line is shown where capitals mark no names."""
 MAX_REASON_CHARACTERS: Final = 80
 """Maximum characters of unsupported text in a reason."""
 CACHED_EPISODES: Final = 1_000
@@ -168,8 +170,9 @@ def find_context(
 
     What a person or an agent has said or noted is context: a mapping of each such part to the row's id. What only a
     tool or an outside text says makes that row a source, and so does a text that is copied from it: the first part of
-    the answer.
+    the answer. Where capitals mark no names, the rarest words that the cited sources lack stand for them.
     """
+    shown = list(shown)
     missing = set(_find_unknown_claims(text, collect_sources(cited)))
     sources: list[Episode | Note] = []
     context: dict[str, str] = {}
@@ -186,7 +189,24 @@ def find_context(
         elif found and row not in sources:
             sources.append(row)
         missing -= found
+    known = collect_sources(cited)
+    if not known.has_capitalized_names:
+        context = {**_find_rare_words(text, known, shown), **context}
     return sources, context
+
+
+def _find_rare_words(text: str, known: Sources, shown: Sequence[Episode | Note]) -> Mapping[str, str]:
+    """Return the rarest words of a text that are in no known source, with the newest row of persons that has each."""
+    missing = [word for word in dict.fromkeys(words(text)) if word not in known.words]
+    said = [row for row in shown if least_trust(row).rank <= Trust.AGENT.rank] if missing else []
+    said_words = [_row_words(row) for row in said]
+    rows = {word: [row.id for row, has in zip(said, said_words, strict=True) if word in has] for word in missing}
+    rarest = sorted((word for word in missing if rows[word]), key=lambda word: len(rows[word]))
+    return {word: rows[word][-1] for word in rarest[:MAX_RARE_WORDS]}
+
+
+def _row_words(row: Episode | Note) -> frozenset[str]:
+    return collect_sources([row]).words if isinstance(row, Episode) else SourceText(row.text).words
 
 
 def may_rest_on(

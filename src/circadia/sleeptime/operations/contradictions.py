@@ -25,7 +25,7 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note
-from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
 from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
@@ -87,8 +87,11 @@ class Contradictions:
         if not pairs:
             return await self._demote_ended(step.notes, view)
         lines = await _build_lines(view, step.notes, pairs)
+        refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
+        lines.add_refusals(refused)
+        about = ("refused",) if refused else ()
         answer = await ask(
-            build_prompt(self.name, view, lines.text), ComparisonAnswer, most_tokens=300 + 150 * len(pairs)
+            build_prompt(self.name, view, lines.text, about=about), ComparisonAnswer, most_tokens=300 + 150 * len(pairs)
         )
         changes: list[Change] = []
         retired_ids: set[str] = set()
@@ -149,7 +152,12 @@ class Contradictions:
         text = f"{now}; before (until {local_time(newest).date().isoformat()}): {before}."
         changes: list[Change] = []
         stale = list(over.episodes)
-        says_both = [note for note in holds.notes if _has_nearly_all_words(note.text, f"{now} {before}")]
+        instead = projected_notes.list_replacements(view)
+        says_both = [
+            note for note in holds.notes
+            if _has_nearly_all_words(note.text, f"{now} {before}")
+            or (over.notes and all(instead.get(old.id) == note.id for old in over.notes))
+        ]  # fmt: skip
         if says_both:
             key = says_both[0].id
         else:
@@ -186,7 +194,8 @@ def find_ended_episodes(
     named = {row.id for row in over.episodes}
     notes = [note for note in over.notes if named.isdisjoint(note.evidence)]
     ending = {note.id for note in (*over.notes, *besides)}
-    others = (note for note in projected_notes.project_notes(view) if note.id not in ending) if notes else ()
+    standing = projected_notes.project_notes(view) if notes else ()
+    others = (note for note in standing if note.id not in ending and note.kind is NoteKind.CONSOLIDATION)
     own = {key for note in notes for key in note.evidence}.difference(*(note.evidence for note in others))
     says = [row for row in says if row.id not in own | named and _is_fresh(row)]
     ended = [row for row in rows if row.id in own and _is_fresh(row) and _may_end(says, row)]

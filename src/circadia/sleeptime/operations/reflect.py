@@ -16,7 +16,7 @@ from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, retire_note
-from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
+from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
 from circadia.sleeptime.proposals.prompts import LONGEST, NumberedLines, build_prompt
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
@@ -24,7 +24,7 @@ EACH: Final = 10
 """New notes that trigger a reflection."""
 MAX_NOTES: Final = 20
 """Notes of a question; a long backlog has several questions."""
-EVIDENCE: Final = 4
+EVIDENCE: Final = 12
 """Episodes to show of each note and belief: its first and its last."""
 SHOWN: Final = 24_000
 """Characters of them to show in one question, some 6,000 tokens."""
@@ -89,7 +89,10 @@ class Reflect:
         if not beliefs and not step.notes:
             return ()
         lines = await _build_lines(view, step.notes, beliefs)
-        question = build_prompt(self.name, view, lines.text, about=("beliefs",) if beliefs else ())
+        refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
+        lines.add_refusals(refused)
+        about = [name for name, holds in (("beliefs", beliefs), ("refused", refused)) if holds]
+        question = build_prompt(self.name, view, lines.text, about=about)
         answer = await ask(question, ReflectionAnswer, most_tokens=1_200)
         failed = {belief.id for belief in _unsupported_beliefs(view, beliefs)}
         may_go = [

@@ -146,6 +146,8 @@ class Rethink:
         rows = list((await view.look.fetch_episodes(ids)).values())
         others = [row for row in sheet.list_rows() if row not in by_talk]
         from_outside, context = find_context(new, rows, others)
+        if by_talk:  # what waits for a person rests on what it says of tools and outside texts, too
+            ids |= {key for row in from_outside for key in (row.evidence if isinstance(row, Note) else (row.id,))}
         may_replace = all(_may_replace(view, block, line, new, named.notes) for line in (old, *also) if line)
         return propose_edit(
             view, self.name, block, old, new, sorted(ids), also=also, moved=moved, context=context,

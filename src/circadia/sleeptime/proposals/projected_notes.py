@@ -54,6 +54,12 @@ def list_demoted_episodes(view: PageContext) -> Mapping[EpisodeId, str]:
     return {EpisodeId(demotion.target): str((demotion.after or {}).get("evidence", "")) for demotion in demotions}
 
 
+def list_replacements(view: PageContext) -> Mapping[str, str]:
+    """Return the id of the note in place of each that is to be retired for one."""
+    retired = (change for change in view.proposed if change.kind is ChangeKind.RETIRE_NOTE)
+    return {change.target: str(instead) for change in retired if (instead := (change.after or {}).get("instead"))}
+
+
 def list_ended_by_notes(view: PageContext) -> Mapping[NoteId, Sequence[str]]:
     """Return the ids that each proposed note of `consolidate` declares ended, by note."""
     added = [

@@ -45,6 +45,10 @@ REST_TOKENS: Final = 400
 """Room for what is left of claims, and for what they would lose."""
 VERDICT: Final = "verdict"
 """Key of the verdict in `Change.after`."""
+WHY_NOT: Final = "why_not"
+"""Key of what the model says of a refusal, in `Change.after`."""
+MAX_WHY: Final = 200
+"""Characters of that."""
 SAID: Final = "said"
 MARKDOWN: Final = "markdown"
 """Key in `Change.after` of an entry of a file, which may have several lines."""
@@ -66,7 +70,7 @@ REASONS: Final[Mapping[str, str]] = {
 class ClaimVerdict(BaseModel):
     id: str
     why: str = ""
-    """Asked for before the verdict, which gets better by it; nothing reads it."""
+    """Asked for before the verdict, which gets better by it; a refusal shows it."""
     verdict: Literal["said", "not_said", "contradicted", "instructs", "unwanted", "undated", "missing"]
     text: str = Field(default="", max_length=1_000)
     """Of a note that is not said as a whole, the part that is."""
@@ -161,6 +165,8 @@ def _judge(change: Change, verdict: ClaimVerdict) -> Change:
     is_partial = verdict.verdict == "not_said" and change.kind is ChangeKind.ADD_NOTE
     said_part = _clean_text(verdict.text, change) if is_partial else ""
     more = {"text": said_part, VERDICT: SAID} if said_part else {VERDICT: verdict.verdict}
+    if more[VERDICT] != SAID and (why := one_line(verdict.why)[:MAX_WHY]):
+        more[WHY_NOT] = why
     return replace(change, after={**(change.after or {}), **more})
 
 
@@ -195,7 +201,9 @@ async def _keep_lost(view: PageContext, change: Change, text: str) -> Sequence[C
 
 def refusal_reason(change: Change) -> str:
     """Return why its verdict refuses a change; empty if it does not."""
-    return REASONS.get(str((change.after or {}).get(VERDICT, SAID)), "")
+    after = change.after or {}
+    reason = REASONS.get(str(after.get(VERDICT, SAID)), "")
+    return f"{reason}: {after[WHY_NOT]}" if reason and WHY_NOT in after else reason
 
 
 def mark_missing_verdict(change: Change) -> Change:
