@@ -33,6 +33,8 @@ BACK_OFF_SECONDS: Final = 5.0
 """Pause before the second start; it doubles for each later one."""
 MIN_ATTEMPT_SECONDS: Final = 1.0
 """Shortest limit of an attempt, used when no minutes are left: it ends as timed out."""
+_SAME_RUN: Final = timedelta(seconds=1)
+"""How much earlier than the wake that began a run the clock of another process may show one that joined it."""
 _MAX_SHOWN_MESSAGES: Final = 200
 """Unread messages that a prompt considers."""
 
@@ -304,8 +306,13 @@ class PulseService:
 
 
 def _select_of_run(pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Wake]:
-    """Return the pulse's wakes without those that began earlier runs of it, which were suspended."""
-    return [wake for wake in wakes if wake.id == pulse.wake_id or wake.decision is not Decision.ADMITTED]
+    """Return the pulse's wakes without those of earlier runs of it, which were suspended."""
+    begun_at = next((wake.decided_at - _SAME_RUN for wake in wakes if wake.id == pulse.wake_id), None)
+    return [
+        wake for wake in wakes
+        if wake.id == pulse.wake_id
+        or (wake.decision is not Decision.ADMITTED and (begun_at is None or wake.decided_at >= begun_at))
+    ]  # fmt: skip
 
 
 def _list_keys(wakes: Iterable[Wake]) -> set[LockKey]:
