@@ -1,7 +1,7 @@
 """Pulse transitions: take, start, end, requeue, each in one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -113,6 +113,11 @@ class PulseService:
             pulse=taken_pulse, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit,
             keys={agent_key(agent.id), *_list_keys(wakes)},
         )  # fmt: skip
+
+    async def give_up(self, tx: Tx, pulse: Pulse) -> None:
+        """Let another process start a claimed pulse at once. Raises Conflict: it is no longer claimed by this one."""
+        claimed = await self._read_claimed(tx, pulse)
+        await tx.pulses.save(replace(claimed, owner=None, lease_until=None), origin=claimed)
 
     async def end_void(self, tx: Tx, pulse: Pulse) -> None:
         """End a claimed pulse if its agent is gone or disabled, or if it only served routines that are gone.
