@@ -90,6 +90,7 @@ async def test_the_reservation_of_a_caller_who_leaves_during_its_commit_is_relea
         reserving.cancel()
         await asyncio.wait((reserving,))
         guard.release(ADA, reserved.id)
+        await asyncio.sleep(0)  # it waits for the agent's key
         again = replace(call("c2", by=ADA, status=CallStatus.RESERVED), at=clock.now())
         await guard.reserve(ADA, again)  # which needs the same key, and comes after it
         async with store.begin_read() as tx:
