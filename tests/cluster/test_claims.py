@@ -11,11 +11,12 @@ from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.triggers.pass_lifecycle import NewPass, PassLifecycle
 from circadia.stores.base import Tx
-from circadia.wake.worker import StartablePulses
+from circadia.wake.worker import StartablePulses, WakeWorker
 from tests.contract.sleep_rows import banks_of
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.postgres_proxy import postgres_proxy
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, postgres_fleet
+from tests.watched_store import HookedStore
 
 pytestmark = pytest.mark.spec("CLU-05", "LARGE-133")
 
@@ -95,6 +96,35 @@ async def test_the_next_claim_takes_what_one_has_claimed_whose_answer_never_came
         pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
         assert (pulse.owner, pulse.attempt) == ("exe_lost", 1)
         await worker.drain(0)
+
+
+class DrainingStore(HookedStore):
+    """A store at whose next commit a worker begins to drain."""
+
+    worker: WakeWorker | None = None
+    drain: asyncio.Task[None] | None = None
+
+    def after_commit(self) -> None:
+        if self.worker is not None:
+            self.drain, self.worker = asyncio.create_task(self.worker.drain(0)), None
+
+
+@pytest.mark.spec("WAKE-55")
+async def test_a_pulse_that_is_claimed_as_a_drain_begins_starts_elsewhere_without_a_pause(team: Fleet) -> None:
+    wake = await team.ask(None, await team.agent("bob", LAUNCHED, FREE))
+    store = team.store
+    team.store = draining = DrainingStore(store)
+    draining.worker = leaving = team.new_worker("exe_leaving", alone=False)
+    team.store = store
+    await leaving.step()
+    assert draining.drain is not None
+    await draining.drain
+    assert (await team.pulse(wake.pulse_id)).status is PulseStatus.PENDING
+    other = team.new_worker("exe_other", alone=False)
+    await other.step()
+    pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
+    assert (pulse.owner, pulse.attempt) == ("exe_other", 1)
+    await other.drain(0)
 
 
 async def _do_nothing(tx: Tx, pulse: Pulse) -> None:

@@ -1,14 +1,16 @@
 """Limits of held calls hold over several gateways: of racing calls exactly as many are held as are allowed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from circadia.clock import SystemClock
-from circadia.errors import LimitReached
+from circadia.errors import LimitReached, StorageUnavailable
+from circadia.gateway.hold import places as hold_places
 from circadia.gateway.hold.places import SharedHoldPlaces
 from circadia.ids import MemberId
 from circadia.settings import LimitsSettings
@@ -153,6 +155,39 @@ async def test_the_place_of_a_caller_who_leaves_while_it_is_taken_is_free_again(
             await places.take(ann)
             with pytest.raises(LimitReached):
                 await places.take(ann)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_place_of_a_caller_whose_time_is_over_as_it_is_granted_is_free_again(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits_of_time: list[asyncio.Timeout] = []
+
+    @asynccontextmanager
+    async def limit_wait() -> AsyncGenerator[None]:
+        try:
+            async with asyncio.timeout(60) as limit:
+                limits_of_time.append(limit)
+                yield
+        except TimeoutError as error:
+            raise StorageUnavailable("it took too long") from error
+
+    class LateStore(HookedStore):
+        def after_commit(self) -> None:
+            if len(limits_of_time) == 1:
+                limits_of_time[0].reschedule(0.0)
+
+    monkeypatch.setattr(hold_places, "limit_wait", limit_wait)
+    limits = LimitsSettings.model_validate({"max_holds_per_agent": 1})
+    places = SharedHoldPlaces(SystemClock(), LateStore(sqlite_store), MemberId("mbr_1"), limits, 1_000)
+    running = asyncio.create_task(places.run())
+    try:
+        async with asyncio.timeout(30):
+            with pytest.raises(StorageUnavailable):
+                await places.take(agent("ann"))
+            await places.take(agent("ann"))
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -29,6 +29,38 @@ async def test_of_an_idle_agent_nothing_is_left_with_a_child_per_agent() -> None
             assert await pid(client) not in children
 
 
+@pytest.mark.spec("GATE-75")
+async def test_a_request_that_is_cancelled_while_an_idle_child_ends_makes_no_second_child() -> None:
+    clock = ManualClock()
+    async with at("--stays", clock=clock, per_agent=True, idle_seconds=100) as here, here.client() as client:
+        first = await pid(client)
+        await clock.sleepers(1)
+        (supervisor,) = find_supervisors()
+        clock.advance(101)  # this child ends seconds later only
+        asking = asyncio.create_task(pid(client))
+        async with asyncio.timeout(60):
+            while not is_busy(supervisor):
+                await asyncio.sleep(0)
+        for call in here.calls:
+            call.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await ended(first)
+        await clock.sleepers(1)
+        second = await pid(client)
+        for _ in range(2):
+            clock.advance(60)
+            assert await pid(client) == second
+        assert find_supervisors() == [supervisor]
+
+
+def is_busy(supervisor: ChildSupervisor) -> bool:
+    return supervisor._busy > 0  # pyright: ignore[reportPrivateUsage]
+
+
 def count_supervisors() -> int:
+    return len(find_supervisors())
+
+
+def find_supervisors() -> list[ChildSupervisor]:
     gc.collect()
-    return sum(isinstance(each, ChildSupervisor) for each in gc.get_objects())
+    return [each for each in gc.get_objects() if isinstance(each, ChildSupervisor)]

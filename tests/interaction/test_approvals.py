@@ -178,6 +178,22 @@ async def test_a_call_that_its_provider_did_not_carry_out_keeps_its_approval(tmp
         assert (await at.rest("GET", f"/approvals/{approval['id']}"))[1]["status"] == "used"
 
 
+async def test_a_call_that_its_provider_may_have_carried_out_is_not_sent_again(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults=SILENT) as at:
+        token = await at.agent(approve_models=[DEAR])
+        at.upstream.next(reset=True)
+        waiting = asyncio.create_task(asks(at, token))
+        (approval,) = await pending(at)
+        await decide(at, approval["id"])
+        assert (await waiting)[0] == 502
+        again = asyncio.create_task(asks(at, token))
+        (other,) = await pending(at)
+        assert other["id"] != approval["id"]
+        assert len(at.upstream.requests) == 1
+        await decide(at, other["id"], "refuse", "no")
+        assert (await again)[0] == 403
+
+
 async def test_an_approval_is_not_given_back_beside_one_that_is_open_for_the_same_call(tmp_path: Path) -> None:
     async with live(tmp_path, defaults=SILENT, upstream={"retries": 0}) as at:
         token, answer = await at.agent(approve_models=[DEAR]), asyncio.Event()

@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 
 from tests.fixtures.server_process import CircadiaProcess
-from tests.gateway.wire.peer import answering, peer
+from tests.gateway.wire.peer import Caller, answering, peer
+from tests.interaction.live import live
 from tests.interaction.test_large_bodies import ANSWER, chat
 
 pytestmark = pytest.mark.spec("LARGE-07")
@@ -69,3 +70,43 @@ async def test_a_minute_after_a_burst_of_large_bodies_the_memory_is_as_before(tm
             async with asyncio.timeout(60):
                 while memory(server) > 1.2 * before:
                     await asyncio.sleep(0.1)
+
+
+async def test_woken_callers_who_hang_up_at_the_same_time_leave_nothing_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def read_forever(caller: Caller) -> None:
+        await caller.request()
+        await caller.gone()
+
+    async with (
+        peer(read_forever) as far,
+        live(
+            tmp_path,
+            upstream={"base_url": f"http://127.0.0.1:{far.port}"},
+            limits={"max_body_bytes_in_flight": 300_000},
+        ) as at,
+    ):
+        token = await at.agent()
+        await at.sleeping(True)
+        writers: list[asyncio.StreamWriter] = []
+        for number in range(3):
+            body = json.dumps(chat([{"role": "user", "content": f"{number}" * 200_000}])).encode()
+            _, writer = await asyncio.open_connection("127.0.0.1", int(at.url.rpartition(":")[2]))
+            lines = (
+                "POST /llm/openai/v1/chat/completions HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}",
+                f"Content-Length: {len(body)}", "", "",
+            )  # fmt: skip
+            writer.write("\r\n".join(lines).encode() + body)
+            writers.append(writer)
+            await at.held(number + 1)
+        await at.sleeping(False)
+        await far.until(lambda: len(far.heads) == 1)  # there is room for one; the others wait for its end
+        for writer in writers:
+            writer.transport.abort()
+        await far.emptied()
+        await at.held(0)
+        async with asyncio.timeout(60):
+            while at.server.waiting():
+                await asyncio.sleep(0.01)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -94,3 +94,25 @@ async def test_a_response_with_the_requests_id_passes_after_a_hold(tmp_path: Pat
                 await response.content.readuntil(b"\n\n")
                 await at.sleeping(False)
                 assert messages(await response.text()) == [json.loads(SERVED)]
+
+
+@pytest.mark.spec("GATE-98", "GATE-74")
+@pytest.mark.parametrize("size", [10, 2_000_000])
+async def test_a_stream_that_breaks_off_within_an_event_ends_with_an_error_that_can_be_read(
+    tmp_path: Path, size: int
+) -> None:
+    begun = b'event: message\ndata: {"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"%b' % (
+        b"x" * size
+    )
+    noted = b'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/message","params":{}}\n\n'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9000000\r\n\r\n"
+    async with peer(answering(head + noted + begun, then_close=True)) as far:
+        servers = {"far": {"url": f"http://127.0.0.1:{far.port}/mcp"}}
+        async with live(tmp_path, mcp_servers=servers) as at:
+            token = await at.agent()
+            async with asyncio.timeout(60), at.tool(token, call("x", 7), server="/far") as response:
+                events = (await response.text()).split("\n\n")
+    assert events[0].encode() + b"\n\n" == noted
+    assert len(events) == (3 if size == 10 else 4), "what is too long to be held back has begun"
+    (message,) = messages(events[-2])
+    assert (message["id"], "broke off" in message["error"]["message"]) == (7, True)

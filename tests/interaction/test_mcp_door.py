@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from circadia.gateway.mcp.messages import WAIT_TOOLS
+from circadia.gateway.model_call import hold
+from circadia.mcp_server.tools import GROUPS
 from circadia.testing.mcp_upstream import MockMcpServer
 from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import answering, peer
@@ -222,6 +225,7 @@ async def test_the_longest_hold_ends_with_a_retryable_json_rpc_error(tmp_path: P
 @pytest.mark.setting("defaults.mcp_wait_answer_seconds")
 @pytest.mark.spec("GATE-48")
 async def test_own_wait_tools_can_answer_nothing_yet_and_no_other_tool_does(tmp_path: Path) -> None:
+    assert {tool.name for tool in GROUPS["waits"]} == WAIT_TOOLS.keys()
     async with live(tmp_path, defaults={"mcp_wait_answer_seconds": 0.3}) as at:
         token = await at.agent()
         for asleep in (True, False):
@@ -229,6 +233,8 @@ async def test_own_wait_tools_can_answer_nothing_yet_and_no_other_tool_does(tmp_
             result = (await ask(at, token, call("wait_for_mention", timeout_seconds=3000)))[-1]["result"]
             assert result["structuredContent"] == {"messages": [], "timed_out": True}
             assert "again" in result["content"][0]["text"]
+            result = (await ask(at, token, call("wait_for_event", name="e", timeout_seconds=3000)))[-1]["result"]
+            assert result["structuredContent"] == {"event": None, "timed_out": True}
         await at.sleeping(True)
         pending = asyncio.create_task(ask(at, token, call("list_agents")))
         await at.held(1)
@@ -236,6 +242,28 @@ async def test_own_wait_tools_can_answer_nothing_yet_and_no_other_tool_does(tmp_
         assert not pending.done()
         await at.sleeping(False)
         await pending
+
+
+@pytest.mark.spec("GATE-42", "WAKE-81")
+@pytest.mark.parametrize("wait", ["wait_for_mention", "wait_for_event"])
+async def test_other_calls_pass_a_wait_that_was_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: str
+) -> None:
+    monkeypatch.setattr(hold, "ORDER_SECONDS", 60.0)
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        arguments = {"name": "e"} if wait == "wait_for_event" else {}
+        waiting = asyncio.create_task(ask(at, token, call(wait, timeout_seconds=3000, **arguments)))
+        await at.held(1)
+        listing = asyncio.create_task(ask(at, token, call("list_agents", 2)))
+        await at.held(2)
+        await at.sleeping(False)
+        async with asyncio.timeout(30):
+            await listing
+            await ask(at, token, call("list_agents", 3))
+        assert not waiting.done()
+        waiting.cancel()
 
 
 @pytest.mark.spec("GATE-48")

@@ -97,6 +97,24 @@ async def test_a_call_that_the_provider_refuses_gives_back_what_was_reserved(tmp
             await at.server.journal.flush()
 
 
+@pytest.mark.spec("GATE-66")
+async def test_a_call_that_a_vanished_provider_may_have_carried_out_keeps_what_was_reserved(tmp_path: Path) -> None:
+    async def vanish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        provider.close()
+        writer.transport.abort()
+
+    provider = await asyncio.start_server(vanish, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{provider.sockets[0].getsockname()[1]}"
+    async with live(tmp_path, upstream={"base_url": address}) as at:
+        token = await at.agent(max_tokens_per_day=5_000)
+        limited = {**CHAT, "max_tokens": 4_000}
+        assert b"cannot be reached" in await at.called(token, limited)
+        await at.server.journal.flush()
+        async with at.call(token, body=limited) as response:
+            assert response.status == 429, "what was sent before may be paid for"
+
+
 @pytest.mark.spec("GATE-66", "GATE-47")
 async def test_a_caller_who_leaves_before_its_call_is_sent_gives_back_what_was_reserved(tmp_path: Path) -> None:
     async with live(tmp_path, upstream={"max_connections": 1}) as at:

@@ -227,3 +227,19 @@ async def test_a_retry_is_held_no_longer_than_the_rest_of_the_longest_hold(tmp_p
         await at.held(1)
         clock.advance(31)
         assert b"was held for 100 s" in await again
+
+
+@pytest.mark.spec("GATE-65", "WAKE-86")
+async def test_a_retry_of_a_call_that_waited_for_a_person_only_is_told_of_no_sleep(tmp_path: Path) -> None:
+    async with server(tmp_path, timings={}) as (at, ask):
+        token = await at.agent(approve_models=["*"])
+        asking = ask(at, token, CHAT)
+        await at.held(1)
+        await break_off(at, asking, left=0)
+        again = ask(at, token, CHAT)
+        (hold,) = await at.held(1)
+        await at.rest("POST", f"/approvals/{hold['approval']}/approve", {})
+        await again
+        assert [data.get("continues") is None for data in await hold_events(at)] == [True, False]
+        (request,) = at.upstream.requests
+        assert request.json()["messages"] == CHAT["messages"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interaction.live import live
+from tests.gateway.wire.peer import answering, peer
+from tests.interaction.live import CHAT, live
 
 
 @pytest.mark.spec("GATE-61")
@@ -54,3 +55,19 @@ async def test_a_message_whose_server_sends_no_event_of_its_end_is_counted_as_do
                 assert await response.read() == sent
             (line,) = await at.usage()
             assert (line["failed"], line["input_tokens"], line["output_tokens"]) == (failed, 7, 5)
+
+
+@pytest.mark.spec("GATE-63")
+@pytest.mark.parametrize("size", [10, 2_000_000])
+async def test_a_stream_that_breaks_off_within_an_event_ends_with_an_error_that_can_be_read(
+    tmp_path: Path, size: int
+) -> None:
+    begun = b'data: {"choices":[{"index":0,"delta":{"content":"%b' % (b"x" * size)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9000000\r\n\r\n"
+    async with peer(answering(head + begun, then_close=True)) as far:
+        async with live(tmp_path, upstream={"base_url": f"http://127.0.0.1:{far.port}"}) as at:
+            token = await at.agent(include_usage=False)  # else the gateway holds an event of any length back
+            async with asyncio.timeout(60), at.call(token, body={**CHAT, "stream": True}) as response:
+                *_, last, end = (await response.read()).split(b"\n\n")
+    assert end == b""
+    assert "broke off" in json.loads(last.removeprefix(b"data: "))["error"]["message"]

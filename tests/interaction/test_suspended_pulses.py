@@ -1,10 +1,13 @@
 """Programs that suspend a run and go on with it at the next wake: the pulse keeps its identity (WAKE-84)."""
 
+import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures.leap_clock import LeapClock
 from tests.interaction.live import Live, live
 from tests.interaction.test_launched_agents import BOB, hooked, started, state
 from tests.interaction.test_wakes import PulseReceiver, until
@@ -194,3 +197,37 @@ async def test_a_run_that_one_launcher_suspended_is_not_resumed_by_another(tmp_p
                 assert run["type"] == ("pulse.resume" if resumed else "pulse.start")
                 assert await report(server, run, "succeeded") == 202
                 await until(server, run["pulse"], "succeeded")
+
+
+@pytest.mark.spec("WAKE-84")
+async def test_a_resumed_run_is_told_no_second_time_what_a_routine_said_that_joined_it(tmp_path: Path) -> None:
+    clock = LeapClock()
+    async with (
+        PulseReceiver().open() as program,
+        live(tmp_path, agents=FREE, clock=clock, **resuming(program)) as server,
+    ):
+        await server.rest("PATCH", "/agents/bob/coordination", {"max_concurrent_pulse_sessions": 1})
+        due = (clock.now() + timedelta(hours=1)).isoformat()
+        routine = {"name": "report", "instructions": "write the report", "at": [due]}
+        status, answer = await server.rest("PUT", "/agents/bob/schedule", {"routines": [routine]})
+        assert status == 200, answer
+        await wake(server, "begin with it")
+        first = await started(program)
+        await until(server, first["pulse"], "running")
+        clock.leap(3_601)
+        async with asyncio.timeout(60):
+            while not (await server.rest("GET", "/agents/bob/wake-stats"))[1]["deferred"]:
+                await asyncio.sleep(0.01)
+        assert (await wake(server, "and this"))["decision"] == "deferred"
+        assert await report(server, first, "succeeded") == 202
+        second = await started(program)
+        assert "and this" in second["prompt"]
+        assert "write the report" in second["prompt"]
+        assert await report(server, second, "suspended") == 202
+        await until(server, second["pulse"], "suspended")
+        clock.leap(60)
+        assert (await wake(server, "go on"))["pulse"] == second["pulse"]
+        third = await started(program)
+        assert "go on" in third["prompt"]
+        assert "write the report" not in third["prompt"]
+        assert await report(server, third, "succeeded") == 202

@@ -1,7 +1,7 @@
 """Pulse transitions: take, start, end, requeue, each in one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ BACK_OFF_SECONDS: Final = 5.0
 """Pause before the second start; it doubles for each later one."""
 MIN_ATTEMPT_SECONDS: Final = 1.0
 """Shortest limit of an attempt, used when no minutes are left: it ends as timed out."""
+_SAME_RUN: Final = timedelta(seconds=1)
+"""How much earlier than the wake that began a run the clock of another process may show one that joined it."""
 _MAX_SHOWN_MESSAGES: Final = 200
 """Unread messages that a prompt considers."""
 
@@ -111,6 +113,11 @@ class PulseService:
             pulse=taken_pulse, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit,
             keys={agent_key(agent.id), *_list_keys(wakes)},
         )  # fmt: skip
+
+    async def give_up(self, tx: Tx, pulse: Pulse) -> None:
+        """Let another process start a claimed pulse at once. Raises Conflict: it is no longer claimed by this one."""
+        claimed = await self._read_claimed(tx, pulse)
+        await tx.pulses.save(replace(claimed, owner=None, lease_until=None), origin=claimed)
 
     async def end_void(self, tx: Tx, pulse: Pulse) -> None:
         """End a claimed pulse if its agent is gone or disabled, or if it only served routines that are gone.
@@ -304,8 +311,13 @@ class PulseService:
 
 
 def _select_of_run(pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Wake]:
-    """Return the pulse's wakes without those that began earlier runs of it, which were suspended."""
-    return [wake for wake in wakes if wake.id == pulse.wake_id or wake.decision is not Decision.ADMITTED]
+    """Return the pulse's wakes without those of earlier runs of it, which were suspended."""
+    begun_at = next((wake.decided_at - _SAME_RUN for wake in wakes if wake.id == pulse.wake_id), None)
+    return [
+        wake for wake in wakes
+        if wake.id == pulse.wake_id
+        or (wake.decision is not Decision.ADMITTED and (begun_at is None or wake.decided_at >= begun_at))
+    ]  # fmt: skip
 
 
 def _list_keys(wakes: Iterable[Wake]) -> set[LockKey]:

@@ -348,6 +348,7 @@ class WakeWorker:
         try:
             async with self._context.store.begin_write(agent_key(pulse.agent_id)) as tx:
                 if self._jobs.draining:
+                    await self._wakes.pulses.give_up(tx, pulse)
                     return
                 leased = await self._wakes.pulses.take(tx, pulse)
             if leased is None:

@@ -23,6 +23,7 @@ from circadia.records.event import BudgetAlert, EventType
 from circadia.records.overview import BUDGET_SHARE
 from circadia.stores.base import Store, Tx
 from circadia.stores.event_log import EventLog
+from circadia.stores.locks import agent_key
 from circadia.stores.time_limit import limit_wait
 
 _logger = logging.getLogger(__name__)
@@ -90,13 +91,14 @@ class CallBudgetGuard:
             await self._events.record(tx, EventType.ALERT, data, session=agent.session, agent=agent.name, at=call.at)
         return call
 
-    def release(self, call_id: CallId) -> None:
-        task = self._releases[call_id] = asyncio.create_task(self._remove(call_id))
+    def release(self, agent: Agent, call_id: CallId) -> None:
+        task = self._releases[call_id] = asyncio.create_task(self._remove(agent, call_id))
         task.add_done_callback(lambda _: self._releases.pop(call_id, None))
 
-    async def _remove(self, call_id: CallId) -> None:
+    async def _remove(self, agent: Agent, call_id: CallId) -> None:
         try:
-            async with self._store.begin_write() as tx:
+            # If its caller left during the commit of the reservation, the key is free when that has ended.
+            async with self._store.begin_write(agent_key(agent.id)) as tx:
                 await tx.calls.remove(call_id)
         except CircadiaError as error:
             _logger.warning("an unused reservation stays for the day: %s", error)

@@ -56,21 +56,22 @@ class Upstream:
 
     async def send(
         self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool,
-        streamed: bool = False, clearance: Clearance | None = None,
+        once: bool = False, streamed: bool = False, clearance: Clearance | None = None,
     ) -> tuple[ProviderResponse, bytes | None]:  # fmt: skip
         """Send the call; return the answer, with its whole body unless it streams. The caller must `close` the answer.
 
         A refused connection is retried up to the configured number. With `again` (a repeat does no harm), so are a
-        connection that breaks before the answer, 429 with a short enough `Retry-After`, and 5xx. The last answer is
-        returned as it is. An answer that breaks off is final: the work was done. `target` is path and query after the
-        base URL, unchanged. Each write is cleared anew. With `streamed`, the answer's first bytes tell whether it is a
-        stream of events.
+        connection that breaks before the answer, unless `once` says that it must not be carried out twice, 429 with a
+        short enough `Retry-After`, and 5xx. The last answer is returned as it is. An answer that breaks off is final:
+        the work was done. `target` is path and query after the base URL, unchanged. Each write is cleared anew. With
+        `streamed`, the answer's first bytes tell whether it is a stream of events.
 
         Raises:
-            UpstreamFailed: no connection, or a broken answer, after all retries.
-            UpstreamTimedOut: it took too long.
+            UpstreamFailed: no connection, or a broken answer, after all retries. UpstreamTimedOut: it took too long.
+                The cause is a connection that broke, if one did: then the work may be done.
         """
         attempt, target = 0, self.settings.target_path(target)
+        broken: ConnectionBroken | None = None
         while True:
             pause: float | None = FIRST_PAUSE_SECONDS * 2**attempt
             last = attempt >= self.settings.retries
@@ -78,11 +79,12 @@ class Upstream:
                 answer = await self._pool.send(method, target, headers, body, clearance)
             except ConnectFailed as error:
                 if last:
-                    raise UpstreamFailed(f"upstream {self.name!r} cannot be reached: {error}") from error
+                    raise UpstreamFailed(f"upstream {self.name!r} cannot be reached: {error}") from broken or error
             except (ConnectTimedOut, ConnectionStalled) as error:
-                raise UpstreamTimedOut(f"upstream {self.name!r} did not answer in time") from error
+                raise UpstreamTimedOut(f"upstream {self.name!r} did not answer in time") from broken or error
             except ConnectionBroken as error:
-                if last or not again:
+                broken = error
+                if last or once or not again:
                     hint = tls_hint(self.settings.base_url)
                     raise UpstreamFailed(f"upstream {self.name!r} broke off ({error}){hint}") from error
             else:

@@ -65,7 +65,8 @@ class BodiesInFlight:
             async with asyncio.timeout(seconds):
                 await waiter
         except BaseException as error:
-            if self._waiters.pop(waiter, None) is None:  # granted at the same time: pass it on
+            was_granted = self._waiters.pop(waiter, None) is None and not waiter.cancelled()
+            if was_granted:  # at the same time: pass it on
                 self.give_back(size)
             else:
                 self._grant()
@@ -89,11 +90,13 @@ class BodiesInFlight:
     def _grant(self) -> None:
         while self._waiters:
             waiter, size = next(iter(self._waiters.items()))
-            if self.bytes and self.bytes + size > self._limit:
+            is_gone = waiter.cancelled()  # and has not run yet
+            if not is_gone and self.bytes and self.bytes + size > self._limit:
                 return
             del self._waiters[waiter]
-            self.bytes += size
-            waiter.set_result(None)
+            if not is_gone:
+                self.bytes += size
+                waiter.set_result(None)
 
     def _trim(self) -> None:
         self._left_bytes = 0

@@ -98,7 +98,7 @@ class SharedHoldPlaces:
         try:
             async with limit_wait():
                 await request.answer
-        except asyncio.CancelledError:
+        except BaseException:  # its caller may be gone, or its time over, in the moment in which it is granted
             if request.answer.done() and not request.answer.cancelled() and request.answer.exception() is None:
                 self.give_back(agent.id)
             raise

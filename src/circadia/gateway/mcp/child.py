@@ -294,6 +294,8 @@ class ChildSupervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle_task: asyncio.Task[None] | None = None
         self._busy = 0
+        self._uses = 0
+        """Number of requests so far."""
         self._crashes = 0
         self._not_before = 0.0
 
@@ -377,6 +379,7 @@ class ChildSupervisor:
 
     def _enter(self) -> None:
         self._busy += 1
+        self._uses += 1
         if self._idle_task is not None:
             self._idle_task.cancel()
             self._idle_task = None
@@ -387,11 +390,14 @@ class ChildSupervisor:
             self._idle_task = self._spawn(self._stop_when_idle())
 
     async def _stop_when_idle(self) -> None:
+        uses = self._uses
         await self._clock.sleep(self._settings.idle_seconds)
+        if self._start_task is not None:  # its caller may be gone
+            await asyncio.wait((self._start_task,))
         self._idle_task = None  # from now on a new request waits for the end and a fresh start
         if self._child is not None:
             await self._child.stop()
-        if not self._busy and self._clock.monotonic() >= self._not_before:
+        if self._uses == uses and self._clock.monotonic() >= self._not_before:
             self._on_idle()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -292,6 +292,9 @@ class McpDoor:
             await self._servers[call.server](call.inner_scope(callbacks), build_receive(body), adapter.send)
             if reply.phase is not Phase.DONE:
                 raise UpstreamFailed(f"MCP server {call.server!r} ended without an answer")
+        except UpstreamFailed:
+            await adapter.break_off()
+            raise
         finally:
             for callback in callbacks:
                 await asyncio.shield(callback(reply.phase is Phase.DONE))
@@ -328,7 +331,7 @@ class McpDoor:
         """Answer a wait tool in its own shape, for a client that would give up (GATE-48)."""
         self._gate.ticker.drop(reply)
         text = {"type": "text", "text": "Nothing yet. Call this tool again to go on waiting."}
-        result: dict[str, object] = {"content": [text], "structuredContent": {"messages": [], "timed_out": True}}
+        result: dict[str, object] = {"content": [text], "structuredContent": WAIT_TOOLS[message.target]}
         if call.modern:
             result["resultType"] = "complete"
         body = McpReplyFormat(message.id).result(result)

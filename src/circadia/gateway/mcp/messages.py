@@ -27,13 +27,18 @@ from circadia.errors import (
 from circadia.gateway.dialects.errors import error_reason
 from circadia.gateway.hold.bodies import run_off_loop
 from circadia.gateway.hold.reply import OPENED_STREAM, Phase, Reply, method_headers
+from circadia.gateway.payload.server_sent_events import WholeEvents
 
 HELD_METHODS = frozenset({"tools/call", "resources/read", "prompts/get"})
 """Requests that are held while the agent sleeps (GATE-40)."""
 LIST_METHODS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 """Requests that only the strict mode holds (GATE-41)."""
-WAIT_TOOLS = frozenset({"wait_for_message", "wait_for_mention", "wait_for_agent"})
-"""Circadia's own tools that may answer "nothing yet" (GATE-48)."""
+_NO_MESSAGE: Final[Mapping[str, object]] = {"messages": [], "timed_out": True}
+WAIT_TOOLS: Final[Mapping[str, Mapping[str, object]]] = {
+    "wait_for_message": _NO_MESSAGE, "wait_for_mention": _NO_MESSAGE, "wait_for_agent": _NO_MESSAGE,
+    "wait_for_event": {"event": None, "timed_out": True},
+}  # fmt: skip
+"""What Circadia's own wait tools say for "nothing yet" (GATE-48)."""
 CANCELLED = "notifications/cancelled"
 _NOTIFIES = "notifications/"
 """Prefix of methods without an answer; some clients give them a null id."""
@@ -170,9 +175,9 @@ One that does not call it gets the messages of an agent's line one after the oth
 class ReplyAdapter:
     """The `send` of the server.
 
-    A stream passes as it comes. Any other answer is gathered and sent in one piece, as an event if the door has opened
-    a stream meanwhile. In that, a caller waits for a response with the id of its `message`: whatever else comes is an
-    error with this id.
+    A stream passes event by event. Any other answer is gathered and sent in one piece, as an event if the door has
+    opened a stream meanwhile. In that, a caller waits for a response with the id of its `message`: whatever else comes
+    is an error with this id.
     """
 
     def __init__(
@@ -191,7 +196,7 @@ class ReplyAdapter:
         self._change = headers
         self._status = 200
         self._headers: Headers = []
-        self._streams = False
+        self._events: WholeEvents | None = None
         self._parts: list[bytes] = []
         self._size = 0
         self._max_bytes = max_bytes
@@ -202,14 +207,14 @@ class ReplyAdapter:
             self._status = message["status"]
             self._headers = self._change(list(message.get("headers", [])))
             kind = next((value for name, value in self._headers if name.lower() == b"content-type"), b"")
-            self._streams = kind.startswith(b"text/event-stream") and self._status < 400
-            if self._streams:
+            if kind.startswith(b"text/event-stream") and self._status < 400:
+                self._events = WholeEvents()
                 self._settle()
                 await self._reply.start(self._status, self._headers)
-        elif self._streams:
-            await self._reply.write(message.get("body", b""))
+        elif self._events is not None:
+            await self._reply.write(self._events.feed(message.get("body", b"")))
             if not message.get("more_body", False):
-                await self._reply.finish()
+                await self._reply.finish(self._events.end())
         else:
             self._parts.append(message.get("body", b""))
             self._size += len(self._parts[-1])
@@ -217,6 +222,11 @@ class ReplyAdapter:
                 raise UpstreamFailed(f"the MCP server sent more than {self._max_bytes} bytes")
             if not message.get("more_body", False):
                 await self._send_whole(b"".join(self._parts))
+
+    async def break_off(self) -> None:
+        """Make room for an error behind a stream that broke off within an event."""
+        if self._events is not None:
+            await self._reply.write(self._events.break_off())
 
     async def _send_whole(self, body: bytes) -> None:
         self._settle()

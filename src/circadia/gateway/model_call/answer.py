@@ -142,9 +142,11 @@ class AnswerWriter:
                     last += passed  # goes out with the end; more may have arrived while an id was recorded
                 else:
                     await reply.write(passed)
-        except ConnectionStalled as error:
-            raise UpstreamTimedOut(f"upstream {upstream.name!r} stopped in its stream") from error
-        except ConnectionBroken as error:
+        except (ConnectionBroken, ConnectionStalled) as error:
+            if events is not None:
+                await reply.write(events.break_off())
+            if isinstance(error, ConnectionStalled):
+                raise UpstreamTimedOut(f"upstream {upstream.name!r} stopped in its stream") from error
             if cut is not None and cut.done():
                 raise StillAsleep("the agent was put to sleep and its stream cut") from error
             raise UpstreamFailed(f"upstream {upstream.name!r} broke off in its stream") from error

@@ -145,8 +145,10 @@ class GateCall:
     """The hold of the earlier caller."""
     since: datetime = field(init=False)
     spooled: SpooledBody = field(init=False)
+    held_generation: int = -1
+    """Its agent's generation when its hold began; -1 if it slept."""
     has_slept: bool = False
-    """Whether its agent slept while it was held."""
+    """Whether its agent slept while it was held, or while its earlier caller was."""
     was_prepared: bool = False
     """Whether its agent fell asleep again while it was prepared."""
     is_listed: bool = False
@@ -255,13 +257,13 @@ class Gate:
             slept_seconds=cell.slept_seconds,
             woken_by=cell.actor,
             generation=cell.generation,
-            has_slept=call.has_slept or call.continues is not None,
+            has_slept=call.has_slept,
             hold=_NO_HOLD if call.was_prepared else call.id,
         )
 
     async def _hold(self, call: GateCall, cell: PresenceCell) -> None:
         """Hold a call until its agent wakes and a person approves it, without its body in memory if that is large."""
-        generation = -1 if cell.is_closed else cell.generation
+        call.held_generation = -1 if cell.is_closed else cell.generation
         if call.awaits_approval:  # the agent's other calls go on meanwhile
             self._leave_lines(call)
         else:
@@ -279,7 +281,7 @@ class Gate:
                 self.ticker.add(alarm, call.began + seconds)
             await self.presence.wait_until_awake(cell, call, None if call.approval is None else call.approval.blocks)
             self._waiting.join(call)
-            call.has_slept |= cell.generation != generation
+            call.has_slept |= cell.generation != call.held_generation
             await call.body.take_room(spooled.size, WOKEN_WAIT_SECONDS)
             call.body.content = await self.bodies.take(spooled)
         finally:
@@ -354,7 +356,8 @@ class Gate:
             self._record_end(call, EventType.DROPPED, drop)
             if isinstance(error, asyncio.CancelledError) and call.retry_key is not None:
                 key = call.line, call.retry_key
-                mark = _Mark(call.number, call.since, call.began, call.id, self._clock.monotonic())
+                has_slept = call.has_slept or (call.cell is not None and call.cell.generation != call.held_generation)
+                mark = _Mark(call.number, call.since, call.began, call.id, has_slept, self._clock.monotonic())
                 self._marks[key] = [*self._marks.get(key, ()), mark]
         if call.approval is not None:
             call.approval.leave(was_told=isinstance(error, ApprovalRefused) and call.reply.can_tell(error))
@@ -373,7 +376,7 @@ class Gate:
         if len(marks) > 1:
             self._marks[key] = marks[1:]
         if marks:
-            call.number, call.since, call.began, call.continues, _ = marks[0]
+            call.number, call.since, call.began, call.continues, call.has_slept, _ = marks[0]
 
     def _list(self, call: GateCall, spooled: SpooledBody) -> None:
         """Record the call as held; a call that is held again keeps its id and time."""
@@ -518,6 +521,7 @@ class _Mark(NamedTuple):
     since: datetime
     began: float
     hold: HoldId
+    has_slept: bool
     left_at: float
 
 

@@ -91,7 +91,7 @@ class Ledger:
         call, meter = relayed.call, relayed.meter
         if not relayed.is_sent:
             if has_budget(call.agent.policy):  # its caller left during the budget check: free the reservation
-                self._budget.release(entry.id)
+                self._budget.release(call.agent, entry.id)
             end_call_span(entry.span, None)
             self._memory.on_call_unsent(call, turn)
             return

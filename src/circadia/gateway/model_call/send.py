@@ -107,6 +107,10 @@ class RelayedCall:
         """Whether its provider certainly did no work for it."""
         return self.is_free or (self.status is not None and self.status >= 400)
 
+    @property
+    def needed_approval(self) -> bool:
+        return self._gate_call is not None and self._gate_call.approval is not None
+
     def give_approval_back(self) -> None:
         """Let a repeat have the approval that this call needed, if it needed one."""
         if self._gate_call is not None and self._gate_call.approval is not None:
@@ -162,6 +166,7 @@ async def _send_once(relayed: RelayedCall, body: bytes) -> tuple[ProviderRespons
         to_upstream(call.headers),
         body,
         again=call.route.dialect != "plain" or call.method == "GET",
+        once=relayed.needed_approval,
         streamed=call.request.streamed,
         clearance=relayed,
     )

@@ -16,16 +16,27 @@ class WholeEvents:
 
     def __init__(self) -> None:
         self._begun = b""
+        self._has_passed_start = False
+        """Whether the beginning of the unfinished event is passed."""
 
     def feed(self, chunk: bytes) -> bytes:
         if not self._begun and chunk.endswith(_ENDS):
+            self._has_passed_start = False
             return chunk
         buffer = self._begun + chunk
         end = max((at + len(mark) for mark in _ENDS if (at := buffer.rfind(mark)) >= 0), default=0)
+        if end:
+            self._has_passed_start = False
         if len(buffer) - end > _LONGEST:
+            self._has_passed_start = True
             end = len(buffer)
         self._begun = buffer[end:]
         return buffer[:end]
+
+    def break_off(self) -> bytes:
+        """Return what separates an event of our own from the stream, which broke off."""
+        self._begun = b""
+        return b"\n\n" if self._has_passed_start else b""
 
     def end(self) -> bytes:
         """Return the rest of a stream that ended well."""
