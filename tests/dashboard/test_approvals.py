@@ -8,8 +8,7 @@ import aiohttp
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.dashboard.conftest import Site, check_accessibility, serve_site
-from tests.dashboard.test_quality import settle
+from tests.dashboard.conftest import Site, check_accessibility, serve_site, settle
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-19")]
 

@@ -7,8 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.dashboard.conftest import Site, check_accessibility
-from tests.dashboard.test_quality import settle
+from tests.dashboard.conftest import Site, check_accessibility, settle
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-21")]
 

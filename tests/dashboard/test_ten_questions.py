@@ -47,7 +47,8 @@ class Story:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def story(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncGenerator[Story]:
     async with play_story_day(tmp_path_factory.mktemp("story")) as team:
-        yield Story(team, Dashboard(url=team.at.url, browser=browser))
+        async with Dashboard(url=team.at.url, browser=browser) as site:
+            yield Story(team, site)
 
 
 def at(microseconds: int) -> datetime:
