@@ -51,6 +51,14 @@ _FIND_SERIOUS = """async () => {
   const rules = Object.fromEntries(others.map(({ id }) => [id, { enabled: false }]));
   return (await axe.run(document, { resultTypes: ["violations"], rules })).violations;
 }"""
+_FIND_CUT_CELLS = """() => [...document.querySelectorAll(".table-row > *")]
+  .filter((each) => {
+    const name = each.querySelector(".name");
+    const isCut = [each, ...each.querySelectorAll("button *")].some((one) =>
+      one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1);
+    return isCut || (name && name.clientWidth < Math.min(name.scrollWidth, 40));
+  })
+  .map((each) => each.outerHTML.slice(0, 300))"""
 ColourScheme = Literal["light", "dark"]
 EXPECTED_STATUS = re.compile(r"status of (401|403)\b")
 """The browser reports these in its console, although the page handles them."""
@@ -254,6 +262,12 @@ async def check_accessibility(page: Page) -> None:
     found: list[dict[str, Any]] = await page.evaluate(_FIND_SERIOUS)
     serious = [(rule["id"], node["html"][:200], node["failureSummary"]) for rule in found for node in rule["nodes"][:3]]
     assert not serious, (page.url, serious)
+
+
+async def check_cells(page: Page) -> None:
+    """Check that no cell of a table is cut, but a long name behind its first letters."""
+    cut: list[str] = await page.evaluate(_FIND_CUT_CELLS)
+    assert not cut, (page.url, cut)
 
 
 async def press_tab_until(page: Page, name: str, *, back: bool = False) -> None:

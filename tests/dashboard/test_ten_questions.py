@@ -110,9 +110,9 @@ async def test_4_is_anything_stuck(story: Story) -> None:
         needs = page.get_by_role("status", name="Needs you").get_by_role("listitem")
         await expect(needs).to_have_count(3)
         await expect(needs.filter(has_text="approval")).to_contain_text(
-            f"{waiting} calls · for {round((NOW - at(since)).total_seconds() / 60)} min"
+            f"{waiting} call · for {round((NOW - at(since)).total_seconds() / 60)} min"
         )
-        await expect(needs.filter(has_text="Messages")).to_contain_text(f"{dead} dead letters")
+        await expect(needs.filter(has_text="Messages")).to_contain_text(f"{dead} dead letter")
 
 
 async def test_5_what_waits_for_me(story: Story) -> None:
