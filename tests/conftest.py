@@ -22,9 +22,10 @@ SLOW_TIMEOUT_SECONDS = 30 * 60
 FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "distribution", "dashboard", "cli", "clients")
 """What starts programs and takes longest, the longest single test first: at the end of a run it would keep one worker
 busy while the others have nothing to do."""
-ALONE = "tests/dashboard/"
-"""Its tests run in one worker, one after the other: a browser and a server keep two cores busy, and two of each would
-miss the times that a page has."""
+IN_BROWSER = "tests/dashboard/"
+MIDDLE = IN_BROWSER + "test_q"
+"""Two workers run the tests in a browser, one those before and one those behind the middle of the alphabet: a browser
+with its server keeps one core busy, and with more of them at once pages would miss the times that they have."""
 
 # The tests run on all cores at once, beside servers that they start: an example may take as long as a test, and making
 # examples may be slow. Each run has the same ones: a change fails for what it does. `make test-slow` looks for others.
@@ -56,15 +57,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_SECONDS))
 
 
-class OneWorkerScheduling(LoadFileScheduling):
-    """Gives each worker whole files, and the tests of `ALONE` to one."""
+class TwoBrowsersScheduling(LoadFileScheduling):
+    """Gives each worker whole files, and the tests in a browser to two."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return ALONE if nodeid.startswith(ALONE) else super()._split_scope(nodeid)
+        if nodeid.startswith(IN_BROWSER):
+            return IN_BROWSER if nodeid < MIDDLE else MIDDLE
+        return super()._split_scope(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneWorkerScheduling:
-    return OneWorkerScheduling(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> TwoBrowsersScheduling:
+    return TwoBrowsersScheduling(config, log)
 
 
 def _place(item: pytest.Item) -> int:

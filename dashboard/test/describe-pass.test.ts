@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { describeCost, describeEffect } from "../src/server/describe-pass.ts";
 
 test("the effect and the cost of a pass are words, without what is zero", () => {
-  const effects = [{ add_note: 2, retire_note: 0, staged: 1, full: 1 }, { new_things: 3 }, {}];
+  const effects = [{ add_note: 2, retire_note: 0, demote_episode: 1, staged: 1, full: 1 }, { new_things: 3 }, {}];
   assert.deepEqual(effects.map((counts) => describeEffect({ counts })), [
-    "all notes reviewed, 2 notes added, 1 waiting for a person",
+    "all notes reviewed, 2 notes added, 1 episode demoted, 1 waiting for a person",
     "3 new things",
     "no change",
   ]);

@@ -26,6 +26,44 @@ test("a burst of events comes in one batch, in order, and the newest are kept", 
   await running;
 });
 
+test("a change after a rest comes at once, and those behind it four times a second", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const leaving = new AbortController();
+  const numbers = [8, 9, 10, 11];
+  let come = () => {};
+  const follow: FollowEvents = async function* ({ signal }) {
+    signal?.addEventListener("abort", () => come());
+    for (const number of numbers) {
+      yield event(number);
+      await new Promise<void>((resolve) => (come = resolve));
+    }
+  };
+  const live = new LiveEvents(follow, assert.fail, assert.fail);
+  const batches: number[][] = [];
+  live.listen((batch) => batches.push(batch.map(({ number }) => number)));
+  const running = live.run(7, leaving.signal);
+  const wait = async (milliseconds: number) => {
+    await new Promise(setImmediate);
+    t.mock.timers.tick(milliseconds);
+  };
+  await wait(20);
+  assert.deepEqual(batches, [[8]]);
+  for (const _ of [9, 10]) {
+    come();
+    await wait(20);
+  }
+  assert.deepEqual(batches, [[8]]);
+  await wait(210);
+  assert.deepEqual(batches, [[8], [9, 10]]);
+  await wait(250);
+  come();
+  await wait(20);
+  assert.deepEqual(batches, [[8], [9, 10], [11]]);
+  leaving.abort();
+  come();
+  await running;
+});
+
 test("after an error the stream goes on behind the last event, and the page learns that it is lost", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const leaving = new AbortController();

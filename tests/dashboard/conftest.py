@@ -2,17 +2,26 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import aiohttp
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, Request, ViewportSize, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
 
 from circadia.clock import SystemClock
 from circadia.ids import AgentId, MessageId, PassId
@@ -26,12 +35,33 @@ from tests.house.tree import ROOT
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--process-per-site",
 )  # fmt: skip
 BUILT = ROOT / "src" / "circadia" / "dashboard"
 AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: ViewportSize = {"width": 1600, "height": 1000}
 NARROW: ViewportSize = {"width": 400, "height": 800}
+SETTLE_SECONDS = 15
+_SETTLED = """() => new Promise((done) => {
+  const look = () => document.querySelector("h1")?.checkVisibility() && !document.querySelector("[aria-busy=true]");
+  if (look()) done();
+  else new MutationObserver((_, watch) => look() && (watch.disconnect(), done()))
+    .observe(document, { attributeFilter: ["aria-busy"], childList: true, subtree: true });
+})"""
+_FIND_SERIOUS = """async () => {
+  const others = axe._audit.rules.filter(({ impact }) => impact !== "serious" && impact !== "critical");
+  const rules = Object.fromEntries(others.map(({ id }) => [id, { enabled: false }]));
+  return (await axe.run(document, { resultTypes: ["violations"], rules })).violations;
+}"""
+_FIND_CUT_CELLS = """() => [...document.querySelectorAll(".table-row > *")]
+  .filter((each) => {
+    const name = each.querySelector(".name");
+    const isCut = [each, ...each.querySelectorAll("button *")].some((one) =>
+      one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1);
+    return isCut || (name && name.clientWidth < Math.min(name.scrollWidth, 40));
+  })
+  .map((each) => each.outerHTML.slice(0, 300))"""
+ColourScheme = Literal["light", "dark"]
 EXPECTED_STATUS = re.compile(r"status of (401|403)\b")
 """The browser reports these in its console, although the page handles them."""
 HOSTILE = "x" * 63
@@ -51,11 +81,41 @@ async def browser() -> AsyncGenerator[Browser]:
 
 
 @dataclass(kw_only=True)
+class Profile:
+    """A profile of the browser."""
+
+    context: BrowserContext
+    clock: datetime | None
+    """Where its clock stands; by default it goes as the machine's."""
+    page: Page
+    """Keeps the process with all that it has compiled."""
+
+    async def clear(self, url: str) -> None:
+        """Close the other pages, and delete what they have left."""
+        for page in self.context.pages:
+            if page is not self.page:
+                await page.close()
+        await self.context.clear_cookies()
+        tools: Any = await self.context.new_cdp_session(self.page)
+        await tools.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "local_storage"})
+        await tools.detach()
+
+
+@dataclass(kw_only=True)
 class Dashboard:
     """The dashboard of a server at this address, and what a page may not do."""
 
     url: str
     browser: Browser
+    _profiles: list[Profile] = field(default_factory=list[Profile])
+    """Those that no page uses now."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for profile in self._profiles:
+            await profile.context.close()
 
     async def call(self, method: str, path: str, body: object = None, token: str = ADMIN_TOKEN) -> Any:
         """Call the REST API, and return the JSON of its answer."""
@@ -101,38 +161,66 @@ class Dashboard:
         path: str = "/",
         *,
         token: str | None = ADMIN_TOKEN,
-        scheme: str = "light",
+        scheme: ColourScheme = "light",
         ignore_errors: re.Pattern[str] | None = None,
         clock: datetime | None = None,
         is_frozen: bool = False,
         **options: Any,
     ) -> AsyncGenerator[Page]:
-        """Open a page of the dashboard in a fresh profile, signed in with the token.
+        """Open a page of the dashboard in a profile that nobody else uses, signed in with the token, and let it load.
 
         The page's clock begins at `clock`, from where a test can move it, or stands there if it `is_frozen`; by default
         it is the machine's.
 
         At the end the page must have had no error in its console but those ignored, and no request to another server.
         """
-        options = {"viewport": WIDE, "color_scheme": scheme, "reduced_motion": "reduce", **options}
-        context = await self.browser.new_context(base_url=self.url, **options)
         errors: list[str] = []
-        try:
+        async with self._take_profile(clock, is_frozen, options) as context:
             page = await context.new_page()
             page.on("console", lambda message: _note_message(errors, message))
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("request", lambda request: self._note_foreign(errors, request))
-            if clock is not None:
-                await (page.clock.set_fixed_time(clock) if is_frozen else page.clock.install(time=clock))
+            if "viewport" in options:
+                await page.set_viewport_size(options["viewport"])
+            await page.emulate_media(color_scheme=scheme)
             if token is not None:
                 answer = await context.request.post("/ui/session", data={"token": token})
                 assert answer.ok, await answer.text()
             await page.goto(f"/ui{path}")
+            await settle(page)
             yield page
-        finally:
-            await context.close()
         errors = [error for error in errors if ignore_errors is None or not ignore_errors.search(error)]
         assert not errors, errors
+
+    @asynccontextmanager
+    async def _take_profile(
+        self, clock: datetime | None, is_frozen: bool, options: Mapping[str, Any]
+    ) -> AsyncGenerator[BrowserContext]:
+        """Yield a profile that nobody else uses: a fresh one, or one that was cleared.
+
+        In the latter, a page need not load and compile all scripts again.
+        """
+        is_plain = options.keys() <= {"viewport"} and (clock is None or is_frozen)
+        kept = next((each for each in self._profiles if is_plain and each.clock == clock), None)
+        if kept is not None:
+            self._profiles.remove(kept)
+            context = kept.context
+        else:
+            wishes: dict[str, Any] = {"viewport": WIDE, **({} if is_plain else options)}
+            context = await self.browser.new_context(base_url=self.url, reduced_motion="reduce", **wishes)
+        try:
+            if kept is None and clock is not None:
+                await (context.clock.set_fixed_time(clock) if is_frozen else context.clock.install(time=clock))
+            if kept is None and is_plain:
+                kept = Profile(context=context, clock=clock, page=await context.new_page())
+                await kept.page.goto("/ui/inter-OFL.txt")
+            yield context
+            if kept is not None:
+                await kept.clear(self.url)
+                self._profiles.append(kept)
+        finally:
+            if kept not in self._profiles:
+                await context.close()
 
     def _note_foreign(self, errors: list[str], request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):
@@ -184,19 +272,27 @@ def _note_message(errors: list[str], message: ConsoleMessage) -> None:
         errors.append(f"{message.type}: {message.text}")
 
 
+async def settle(page: Page) -> None:
+    """Wait until the page has its heading and nothing is loading."""
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            await page.evaluate(_SETTLED)
+    except TimeoutError:
+        raise AssertionError(f"{page.url} has no heading, or loads for ever: {await page.inner_text('body')}") from None
+
+
 async def check_accessibility(page: Page) -> None:
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE.read_text("utf-8"))
-    found: list[dict[str, Any]] = await page.evaluate(
-        "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
-    )
-    serious = [
-        (rule["id"], node["html"][:200], node["failureSummary"])
-        for rule in found
-        if rule["impact"] in {"serious", "critical"}
-        for node in rule["nodes"][:3]
-    ]
+    found: list[dict[str, Any]] = await page.evaluate(_FIND_SERIOUS)
+    serious = [(rule["id"], node["html"][:200], node["failureSummary"]) for rule in found for node in rule["nodes"][:3]]
     assert not serious, (page.url, serious)
+
+
+async def check_cells(page: Page) -> None:
+    """Check that no cell of a table is cut, but a long name behind its first letters."""
+    cut: list[str] = await page.evaluate(_FIND_CUT_CELLS)
+    assert not cut, (page.url, cut)
 
 
 async def press_tab_until(page: Page, name: str, *, back: bool = False) -> None:
@@ -222,8 +318,11 @@ async def serve_site(folder: Path, browser: Browser, **config: Any) -> AsyncGene
             "defaults": {"hold_silent_seconds": 0.3, "hold_grace_seconds": 0.1, "keep_alive_seconds": 1},
             **config,
         }
-        async with CircadiaProcess(folder, whole) as server:
-            yield Site(url=server.url, server=server, upstream=upstream, browser=browser)
+        async with (
+            CircadiaProcess(folder, whole) as server,
+            Site(url=server.url, server=server, upstream=upstream, browser=browser) as site,
+        ):
+            yield site
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

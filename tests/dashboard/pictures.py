@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 
 from circadia.testing.upstream import MockUpstream
 from tests.cli.test_dream import SAID, answer
-from tests.dashboard.conftest import CHROMIUM, FLAGS, Dashboard
+from tests.dashboard.conftest import CHROMIUM, FLAGS, ColourScheme, Dashboard
 from tests.dashboard.story_day import DAY, StoryTeam, play_story_day
 from tests.fixtures.server_process import CircadiaProcess
 from tests.house.tree import DOCS
@@ -19,7 +19,7 @@ from tests.sleeptime.markdown.dream_stand import DreamStand
 
 FOLDER: Final = DOCS / "pictures"
 WIDE, NARROW = 1200, 400
-PICTURES: Final = (
+PICTURES: Final[tuple[tuple[str, str, ColourScheme, int, int], ...]] = (
     ("overview", "/", "light", WIDE, 1000), ("overview-dark", "/", "dark", WIDE, 1000),
     ("overview-narrow", "/", "light", NARROW, 900), ("agents", "/agents", "light", WIDE, 460),
     ("for-you", "/for-you?tab=proposals", "light", WIDE, 560), ("wakes", "/wakes", "light", WIDE, 800),
@@ -55,22 +55,22 @@ async def summarize_day(team: StoryTeam) -> str:
 
 
 async def shoot_story(browser: Browser, team: StoryTeam, folder: Path) -> None:
-    site = Dashboard(url=team.at.url, browser=browser)
-    for name, path, scheme, width, height in PICTURES:
-        options: dict[str, Any] = {
-            "viewport": {"width": width, "height": height},
-            "clock": team.clock.now(),
-            "is_frozen": True,
-        }
-        async with site.open(path, token=ADMIN, scheme=scheme, **options) as page:
-            await _settle(page)
-            await page.screenshot(path=folder / f"dashboard-{name}.png")
-    for scheme in ("light", "dark"):
-        options = {"viewport": {"width": README_WIDTH, "height": 800}, "device_scale_factor": 2, "is_frozen": True}
-        async with site.open("/timeline", token=ADMIN, scheme=scheme, clock=team.clock.now(), **options) as page:
-            await _settle(page)
-            timeline = page.get_by_role("region", name="Timeline")
-            await timeline.screenshot(path=folder / f"sleep-timeline-{scheme}.png")
+    async with Dashboard(url=team.at.url, browser=browser) as site:
+        for name, path, scheme, width, height in PICTURES:
+            options: dict[str, Any] = {
+                "viewport": {"width": width, "height": height},
+                "clock": team.clock.now(),
+                "is_frozen": True,
+            }
+            async with site.open(path, token=ADMIN, scheme=scheme, **options) as page:
+                await _settle(page)
+                await page.screenshot(path=folder / f"dashboard-{name}.png")
+        for scheme in ("light", "dark"):
+            options = {"viewport": {"width": README_WIDTH, "height": 800}, "device_scale_factor": 2, "is_frozen": True}
+            async with site.open("/timeline", token=ADMIN, scheme=scheme, clock=team.clock.now(), **options) as page:
+                await _settle(page)
+                timeline = page.get_by_role("region", name="Timeline")
+                await timeline.screenshot(path=folder / f"sleep-timeline-{scheme}.png")
 
 
 async def shoot_dream(browser: Browser, folder: Path) -> None:

@@ -16,8 +16,10 @@ async def test_ready_answers_are_counted_tested_and_dropped(browser: Browser, tm
         await ann.put(await ann.frame(question(OTHER)))
         assert (await ann.ask(question())).outcome == "hit"
         await ann.counts()  # the server has written what it counts
-        dashboard = Dashboard(url=ann.at.url, browser=browser)
-        async with dashboard.open("/banks/memory?tab=answers") as page:
+        async with (
+            Dashboard(url=ann.at.url, browser=browser) as dashboard,
+            dashboard.open("/banks/memory?tab=answers") as page,
+        ):
             await expect(page.get_by_role("group", name="Ready", exact=True)).to_contain_text("1")
             await expect(page.get_by_role("group", name="Served")).to_contain_text("50 %")
             await expect(page.get_by_role("group", name="Saved tokens")).to_contain_text("120")

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, ViewportSize, expect
 
-from tests.dashboard.conftest import Site, check_accessibility, serve_site
-from tests.dashboard.test_quality import settle
+from tests.dashboard.conftest import WIDE, Site, check_accessibility, check_cells, serve_site, settle
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-19")]
+
+
+PHONE: ViewportSize = {"width": 390, "height": 800}
 
 
 async def ask(site: Site, token: str, content: str) -> tuple[int, str]:
@@ -79,7 +81,11 @@ async def test_the_pages_of_alarms_and_of_hooks_are_accessible_without_a_row_and
         hook = {"agent": "owner", "signature": "github", "secret_env": "GITHUB_HOOK_SECRET"}
         await site.call("PUT", "/hooks/github", hook)
         for name, row in pages.items():
+            await page.set_viewport_size(PHONE)
             await page.goto(f"/ui/{name}")
+            await settle(page)
+            await check_cells(page)
+            await page.set_viewport_size(WIDE)
             table = page.get_by_role("table", name=name.capitalize())
             await expect(table.get_by_role("row").filter(has_text=row)).to_be_visible()
             await check_accessibility(page)

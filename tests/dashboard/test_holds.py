@@ -77,8 +77,11 @@ async def test_the_pages_of_a_server_count_the_calls_that_another_server_holds_a
         ann, bob = [await here.agent(name) for name in ("ann", "bob")]
         for name in ("ann", "bob"):
             await here.sleeping(True, name)
-        dashboard = Dashboard(url=there.url, browser=browser)
-        async with dashboard.open("/holds") as page, dashboard.open("/agents") as agents:
+        async with (
+            Dashboard(url=there.url, browser=browser) as dashboard,
+            dashboard.open("/holds") as page,
+            dashboard.open("/agents") as agents,
+        ):
             calls = await hold_calls(here, ann, ann, bob)
             await expect(page.get_by_text("3 held calls, 3 of them at other servers")).to_be_visible()
             await expect(page.get_by_text("This server holds no call.")).to_be_visible()

@@ -7,12 +7,15 @@ import re
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.dashboard.conftest import Site, check_accessibility
-from tests.dashboard.test_quality import settle
+from tests.dashboard.conftest import Site, check_accessibility, check_cells, settle
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-21")]
 
 SMALL = {"width": 390, "height": 800}
+SMALL_PAGES = (
+    "/wakes", "/agents", "/usage", "/for-you", "/agents/small", "/passes", "/messages", "/cluster", "/providers",
+    "/sessions", "/configuration", "/events", "/banks/small?tab=episodes",
+)  # fmt: skip
 _BROKEN_WORDS = """() => [...document.querySelectorAll("button, label, th, [role=tab], [role=columnheader]")]
   .filter((each) => each.checkVisibility() && each.clientWidth > 0)
   .filter((each) => {
@@ -104,15 +107,18 @@ async def test_a_page_that_loads_is_accessible(site: Site) -> None:
 async def test_at_390_px_wakes_name_their_agent_charts_have_readable_letters_and_no_word_is_broken(site: Site) -> None:
     await site.add_agent("small")
     await site.call("POST", "/wakes", {"to": "small", "reason": "user_request", "message": "hello"})
+    await site.call("POST", "/banks", {"name": "small"})
+    await site.call("POST", "/banks/small/episodes", {"text": "The shop opens at nine.", "speaker": "coder"})
     async with site.open("/wakes", viewport=SMALL) as page:
         link = page.get_by_role("table", name="Wakes").get_by_role("link", name="small")
         await expect(link).to_be_visible()
         box = await link.bounding_box()
         assert box is not None
         assert box["width"] > 30, box
-        for path in ("/wakes", "/agents", "/usage", "/for-you", "/agents/small", "/passes", "/messages", "/cluster"):
+        for path in SMALL_PAGES:
             await page.goto(f"/ui{path}")
             await settle(page)
+            await check_cells(page)
             broken: list[str] = await page.evaluate(_BROKEN_WORDS)
             assert not broken, (path, broken)
         await page.goto("/ui/agents/small")
@@ -120,6 +126,47 @@ async def test_at_390_px_wakes_name_their_agent_charts_have_readable_letters_and
         box = await letters.bounding_box()
         assert box is not None
         assert box["height"] > 9, box
+
+
+async def test_at_390_px_the_overview_and_an_agent_s_day_keep_their_hours_within_their_frame(site: Site) -> None:
+    await site.add_agent("framed")
+    async with site.open("/", viewport=SMALL) as page:
+        for path in ("/", "/agents/framed"):
+            await page.goto(f"/ui{path}")
+            await settle(page)
+            frame = await page.get_by_role("region", name="Timeline").bounding_box()
+            assert frame is not None
+            for label in await page.locator(".scale text").all():
+                box = await label.bounding_box()
+                assert box is not None
+                assert frame["x"] < box["x"], (path, box, frame)
+                assert box["x"] + box["width"] < frame["x"] + frame["width"], (path, box, frame)
+
+
+async def test_at_390_px_an_agent_in_a_pulse_and_the_facts_of_a_call_have_room(site: Site) -> None:
+    token = await site.add_agent("pulsing")
+    async with site.ask_model(token) as call:
+        assert await call == 200
+
+    async def answer(route: Route) -> None:
+        response = await route.fetch()
+        listed = await response.json()
+        for agent in listed["agents"]:
+            agent["pulsing"] = True
+        await route.fulfill(response=response, json=listed)
+
+    async with site.open("/calls", viewport=SMALL) as page:
+        row = page.get_by_role("table", name="Calls").get_by_role("row").filter(has_text="pulsing")
+        await row.get_by_role("button", name="Show the call").click()
+        facts = page.get_by_role("dialog").get_by_role("table").first
+        await expect(facts).to_contain_text("mock-1")
+        box = await facts.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= SMALL["width"], box
+        await page.route(re.compile(r"/api/v1/agents(\?|$)"), answer)
+        await page.goto("/ui/agents")
+        await expect(page.get_by_role("row").filter(has_text="pulsing")).to_contain_text("in a pulse")
+        await check_cells(page)
 
 
 async def test_rows_of_ready_answers_do_not_overlap_whatever_they_say(site: Site) -> None:

@@ -91,7 +91,7 @@ async def test_the_history_of_all_banks_shows_effect_and_cost_by_status_and_lead
     async with site.open("/passes") as page:
         rows = page.get_by_role("table", name="History of passes").get_by_role("row")
         one, two = rows.filter(has_text="past-one"), rows.filter(has_text="past-two")
-        await expect(one).to_contain_text("notes retired")
+        await expect(one).to_contain_text("1 note retired")
         await expect(one).to_contain_text("$0")
         await expect(two).to_contain_text("no change")
         await page.get_by_role("combobox", name="Status").click()

@@ -47,7 +47,8 @@ class Story:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def story(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> AsyncGenerator[Story]:
     async with play_story_day(tmp_path_factory.mktemp("story")) as team:
-        yield Story(team, Dashboard(url=team.at.url, browser=browser))
+        async with Dashboard(url=team.at.url, browser=browser) as site:
+            yield Story(team, site)
 
 
 def at(microseconds: int) -> datetime:
@@ -109,9 +110,9 @@ async def test_4_is_anything_stuck(story: Story) -> None:
         needs = page.get_by_role("status", name="Needs you").get_by_role("listitem")
         await expect(needs).to_have_count(3)
         await expect(needs.filter(has_text="approval")).to_contain_text(
-            f"{waiting} calls · for {round((NOW - at(since)).total_seconds() / 60)} min"
+            f"{waiting} call · for {round((NOW - at(since)).total_seconds() / 60)} min"
         )
-        await expect(needs.filter(has_text="Messages")).to_contain_text(f"{dead} dead letters")
+        await expect(needs.filter(has_text="Messages")).to_contain_text(f"{dead} dead letter")
 
 
 async def test_5_what_waits_for_me(story: Story) -> None:

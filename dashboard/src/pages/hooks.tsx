@@ -22,7 +22,7 @@ export default function HooksPage() {
     { id: "agent", header: "Agent", width: "2fr", cell: ({ agent, event }) => (agent === null ? `event ${event}` : <AgentLink reference={agent} />), sortValue: ({ agent }) => agent ?? "" },
     { id: "path", header: "Address", width: "3fr", cell: ({ path }) => <Name text={`${location.origin}${path}`} mono />, csvValue: ({ path }) => path, isWideOnly: true },
     { id: "scheme", header: "Signature", width: "6rem", cell: ({ signature }) => signature, sortValue: ({ signature }) => signature, isWideOnly: true },
-    { id: "acts", header: "Acts", width: "11rem", narrowWidth: "7rem", cell: (row) => <Acts hook={row} onShow={() => setHook(row.name)} /> },
+    { id: "acts", header: "Acts", width: "11rem", narrowWidth: "9rem", cell: (row) => <Acts hook={row} onShow={() => setHook(row.name)} /> },
   ];
   return (
     <Stack>

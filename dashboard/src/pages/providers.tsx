@@ -21,7 +21,7 @@ interface Provider extends UpstreamView {
 
 const COLUMNS: Column<Provider>[] = [
   { id: "name", header: "Provider", width: "2fr", cell: ({ name }) => <Name text={name} />, sortValue: ({ name }) => name },
-  { id: "api", header: "API", width: "6rem", cell: ({ api }) => api, sortValue: ({ api }) => api },
+  { id: "api", header: "API", width: "6rem", cell: ({ api }) => api, sortValue: ({ api }) => api, isWideOnly: true },
   { id: "base", header: "Base URL for agents", width: "4fr", cell: ({ path }) => <Name text={`${location.origin}${path}`} mono />, csvValue: ({ path }) => path, isWideOnly: true },
   { id: "variable", header: "Variable", width: "2fr", cell: ({ url_variable: variable }) => <Name text={variable} mono />, csvValue: ({ url_variable: variable }) => variable, isWideOnly: true },
   {

@@ -38,7 +38,7 @@ function Conversation({ thread }: { thread: ThreadView }) {
   return (
     <Stack>
       <PageTitle
-        about={`${thread.status}; ${thread.participants.join(", ") || "nobody"} takes part`}
+        about={`${thread.status}; ${thread.participants.join(", ") || "nobody"} ${thread.participants.length > 1 ? "take" : "takes"} part`}
         acts={
           thread.status === "open" && (
             <ActButton

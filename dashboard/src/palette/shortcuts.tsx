@@ -29,7 +29,10 @@ export function Shortcuts() {
   return (
     <>
       <Button variant="default" size="compact-md" onClick={() => setOpened("palette")} aria-label="Find and act" aria-keyshortcuts="Control+K Meta+K /">
-        <span className="search-word">Find</span> <Kbd size="xs">/</Kbd>
+        Find
+        <Kbd size="xs" ml={6} visibleFrom="sm">
+          /
+        </Kbd>
       </Button>
       {opened === "palette" && (
         <Suspense>

@@ -32,7 +32,7 @@ export function AgentDay({ agent }: { agent: AgentView }) {
           <Legend />
           <SegmentedControl aria-label="Time" size="xs" value={range} onChange={setRange} data={RANGES} />
         </Group>
-        <div ref={ref}>
+        <div ref={ref} className="scale-frame">
           <Scale window={window} now={now} width={width} />
           <QueryView query={timeline} height={40}>
             {({ lanes }) => {

@@ -25,7 +25,9 @@ export function AgentState({ state, isPulsing = false }: { state: StateWord; isP
       {isPulsing && (
         <>
           <Icon name="pulse" tone="pulse" size={16} />
-          <Text size="sm">in a pulse</Text>
+          <Text size="sm" className="pulse-word">
+            in a pulse
+          </Text>
         </>
       )}
     </Group>

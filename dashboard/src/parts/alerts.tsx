@@ -81,11 +81,16 @@ function AlertTitle({ alert: { cause, session, agent } }: { alert: AlertRecordVi
   );
 }
 
+function describeValue(value: unknown): string {
+  if (typeof value === "number") return value.toLocaleString("en", { maximumFractionDigits: 2 });
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
 function AlertDetail({ alert: { at, detail, acknowledged_by: by, acknowledged_at: since } }: { alert: AlertRecordView }) {
-  const facts = Object.entries(detail).map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "string" ? value : JSON.stringify(value)}`);
+  const facts = Object.entries(detail).filter(([name, value]) => value !== "" && value !== null && name !== "digest");
   return (
     <>
-      {facts.length > 0 && <ForeignText text={facts.join("\n")} />}
+      {facts.length > 0 && <ForeignText text={facts.map(([name, value]) => `${name.replaceAll("_", " ")}: ${describeValue(value)}`).join("\n")} />}
       <Text size="xs" c="dimmed" component="div">
         <Ago at={at} />
         {by !== null && since !== null && (

@@ -3,7 +3,7 @@ import { Anchor, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
-import { formatCount, formatUsd } from "../server/format";
+import { formatAmount } from "../server/format";
 import { useLiveStatus } from "../server/live";
 import { readinessQuery } from "../server/queries";
 import { findServerProblems } from "../server/wellness";
@@ -57,17 +57,11 @@ export function Attention({ overview, isUnknown }: { overview: OverviewView | un
 
 function Need({ problem }: { problem: ProblemView }) {
   const { text, figure, limit, unit, since, act, page } = problem;
-  const format = unit === "US dollars" ? formatUsd : formatCount;
   return (
     <>
       <div className="foreign-text">{text}</div>
       <Text size="xs" c="dimmed" component="div" aria-live="off">
-        {figure !== null && (
-          <>
-            {format(figure)}
-            {limit !== null && ` of ${format(limit)}`} {unit}
-          </>
-        )}
+        {figure !== null && formatAmount(figure, limit, unit)}
         {figure !== null && since !== null && " · "}
         {since !== null && (
           <>

@@ -79,8 +79,8 @@ function EpisodeDrawer({ bank, episode, onClose }: { bank: string; episode: stri
 
 function columnsFor(onShow: (episode: EpisodeView) => void): Column<EpisodeView>[] {
   return [
-    { id: "at", header: "When", width: "6rem", cell: (episode) => <Ago at={episode.at} />, sortValue: (episode) => episode.at },
-    { id: "speaker", header: "Speaker", width: "1fr", cell: (episode) => <Name text={episode.speaker} />, sortValue: (episode) => episode.speaker },
+    { id: "at", header: "When", width: "6rem", narrowWidth: "4.5rem", cell: (episode) => <Ago at={episode.at} />, sortValue: (episode) => episode.at },
+    { id: "speaker", header: "Speaker", width: "1fr", narrowWidth: "3.75rem", cell: (episode) => <Name text={episode.speaker} />, sortValue: (episode) => episode.speaker },
     { id: "text", header: "Text", width: "4fr", cell: (episode) => <Name text={episode.text} /> },
     { id: "kind", header: "Kind", width: "4rem", cell: (episode) => episode.kind, sortValue: (episode) => episode.kind, isWideOnly: true },
     { id: "trust", header: "Trust", width: "5rem", cell: (episode) => episode.trust, sortValue: (episode) => episode.trust, isWideOnly: true },
@@ -88,6 +88,7 @@ function columnsFor(onShow: (episode: EpisodeView) => void): Column<EpisodeView>
       id: "more",
       header: "More",
       width: "4.5rem",
+      narrowWidth: "3.25rem",
       cell: (episode) => (
         <Button size="compact-xs" variant="default" onClick={() => onShow(episode)} aria-label={`Show the episode of ${episode.speaker}`}>
           Show

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 /** Names with their values, one pair a line. */
 export function Facts({ label, facts }: { label: string; facts: Record<string, ReactNode> }) {
   return (
-    <Table variant="vertical" withTableBorder aria-label={label}>
+    <Table variant="vertical" layout="fixed" withTableBorder aria-label={label}>
       <Table.Tbody>
         {Object.entries(facts).map(([name, value]) => (
           <Table.Tr key={name}>

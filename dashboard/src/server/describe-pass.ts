@@ -2,17 +2,22 @@ import type { PassCostView, PassView } from "@circadia/client";
 
 import { formatCount, formatNumberOf, formatUsd } from "./format.ts";
 
-const EFFECTS: Record<string, string> = {
-  add_note: "notes added", retire_note: "notes retired", demote_episode: "episodes demoted", write_block: "blocks written",
-  flag: "contradictions reported", staged: "waiting for a person", answers_dropped: "answers dropped",
-  vectors: "vectors computed", unread_characters: "characters not read",
+/** What was done to how many of what. */
+const EFFECTS: Record<string, [string, string]> = {
+  add_note: ["note", "added"], retire_note: ["note", "retired"], demote_episode: ["episode", "demoted"], write_block: ["block", "written"],
+  flag: ["contradiction", "reported"], answers_dropped: ["answer", "dropped"], vectors: ["vector", "computed"],
+  unread_characters: ["character", "not read"],
 }; // prettier-ignore
 
 /** Return what a pass did, in words. */
 export function describeEffect({ counts }: Pick<PassView, "counts">): string {
   const { full, ...effects } = counts;
   const shown = Object.entries(effects).filter(([, count]) => count > 0);
-  const words = shown.map(([name, count]) => `${formatCount(count)} ${EFFECTS[name] ?? name.replaceAll("_", " ")}`);
+  const words = shown.map(([name, count]) => {
+    const [noun, done] = EFFECTS[name] ?? [];
+    if (noun !== undefined) return `${formatNumberOf(count, noun)} ${done}`;
+    return `${formatCount(count)} ${name === "staged" ? "waiting for a person" : name.replaceAll("_", " ")}`;
+  });
   return [...(full ? ["all notes reviewed"] : []), ...words].join(", ") || "no change";
 }
 

@@ -39,11 +39,18 @@ export function formatNumberOf(count: number, noun: string, plural = `${noun}s`)
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
 
+/** Return a figure with its limit and the unit of both, which is a plural: `1 dead letter`, `1 of 5 calls`. */
+export function formatAmount(figure: number, limit: number | null, unit: string): string {
+  if (unit === "US dollars") return `${formatUsd(figure)}${limit === null ? "" : ` of ${formatUsd(limit)}`} ${unit}`;
+  if (limit !== null) return `${formatCount(figure)} of ${formatCount(limit)} ${unit}`;
+  return formatNumberOf(figure, unit.replace(/s(?=$| in )/, ""), unit);
+}
+
 /** Return an amount of US dollars; small ones keep two digits that are not zero. */
 export function formatUsd(usd: number): string {
   if (usd === 0) return "$0";
   const digits = Math.abs(usd) >= 1 ? 2 : Math.min(8, 2 - Math.floor(Math.log10(Math.abs(usd))));
-  return `${usd < 0 ? "-" : ""}$${Math.abs(usd).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: Math.max(2, digits - 1) })}`;
+  return `${usd < 0 ? "−" : ""}$${Math.abs(usd).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: Math.max(2, digits - 1) })}`;
 }
 
 /** Return rows as CSV; a cell that a spreadsheet would take for a formula begins with an apostrophe. */

@@ -4,13 +4,23 @@ import { useMemo } from "react";
 
 import { holdsQuery, isSharedQuery } from "./queries";
 
-/** Other servers write how many calls they hold each second, without an event: a page of a cluster asks again. */
-const ELSEWHERE_MILLISECONDS = 2_000;
+/**
+ * Other servers write how many calls they hold each second, and a silent call gets its first keep-alive, both without an
+ * event: a page asks again.
+ */
+const ASK_AGAIN_MILLISECONDS = 2_000;
 
 /** Return the calls that this server holds, and the numbers of those that the other servers of its cluster hold. */
 export function useHolds(limit?: number, filter?: { session?: string; agent?: string }) {
   const isShared = useQuery(isSharedQuery).data ?? false;
-  return useQuery({ ...holdsQuery(limit, filter), refetchInterval: isShared && ELSEWHERE_MILLISECONDS });
+  return useQuery({
+    ...holdsQuery(limit, filter),
+    refetchInterval: ({ state }) => (isShared || hasSilentCall(state.data)) && ASK_AGAIN_MILLISECONDS,
+  });
+}
+
+function hasSilentCall(list: HoldList | undefined): boolean {
+  return list?.holds.some(({ phase }) => phase === "silent") ?? false;
 }
 
 interface HoldsElsewhere {
@@ -23,7 +33,7 @@ interface HoldsElsewhere {
 /** Return the numbers of calls that other servers hold for each agent; none for a server alone. */
 export function useHoldsElsewhere(): HoldsElsewhere {
   const isShared = useQuery(isSharedQuery).data ?? false;
-  const { data } = useQuery({ ...holdsQuery(), refetchInterval: ELSEWHERE_MILLISECONDS, enabled: isShared });
+  const { data } = useQuery({ ...holdsQuery(), refetchInterval: ASK_AGAIN_MILLISECONDS, enabled: isShared });
   return useMemo(() => countElsewhere(isShared ? data : undefined), [isShared, data]);
 }
 

@@ -5,7 +5,10 @@ export type LiveStatus = "connecting" | "live" | "reconnecting";
 /** Opens an endless stream of events. */
 export type FollowEvents = (options: EventOptions) => AsyncIterable<CircadiaEvent>;
 
+/** Least time between two batches. */
 const BATCH_MILLISECONDS = 250;
+/** In which the events of one change come. */
+const CHANGE_MILLISECONDS = 20;
 const MOST_KEPT = 2000;
 
 /**
@@ -70,13 +73,15 @@ export class LiveEvents {
 
   #add(event: CircadiaEvent): void {
     this.#batch.push(event);
-    this.#timer ??= setTimeout(() => this.#flush(), BATCH_MILLISECONDS);
+    this.#timer ??= setTimeout(() => this.#flush(), CHANGE_MILLISECONDS);
   }
 
   #flush(): void {
     const batch = this.#batch;
     this.#batch = [];
     this.#timer = undefined;
+    if (batch.length === 0) return;
+    this.#timer = setTimeout(() => this.#flush(), BATCH_MILLISECONDS);
     this.recent = [...this.recent, ...batch].slice(-MOST_KEPT);
     for (const listener of this.#listeners) listener(batch);
     for (const watcher of this.#watchers) watcher();
