@@ -1,6 +1,8 @@
 """An edit of a block is made whatever else the block has, also one that waited for a person (SLEEP-27, SLEEP-32)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -114,7 +116,8 @@ async def test_what_contradicts_each_other_undecided_is_kept_open_in_the_block(n
     else:  # it rests on the tool, too, and waits for a person
         assert await value(night) == "Ann lives in Porto."
         (waiting,) = await night.changes(ChangeKind.WRITE_BLOCK, ChangeState.STAGED)
-        assert {each.id for each in told} <= set((waiting.after or {})["edit"]["ids"])
+        edit = cast("Mapping[str, Sequence[str]]", (waiting.after or {})["edit"])
+        assert {each.id for each in told} <= set(edit["ids"])
 
 
 @pytest.mark.spec("SLEEP-32", "SLEEP-83")

@@ -13,7 +13,6 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.ma  # np.unique and np.isin would import it on the loop in a first call, for up to 50 ms
 from numpy.typing import NDArray
 
 from circadia.characters import fold_text
@@ -30,6 +29,8 @@ _PERCENT: Final = re.compile(r"%[\da-fA-F]{2}")
 _WIDE: Final = 0x2E80
 """First character that stands for a syllable or word and counts twice: Chinese, Japanese, Korean (Unicode)."""
 _EMOJI: Final = (0x1F000, 0x20000)
+
+np.unique(np.empty(0))  # imports numpy.ma: else a first call would, on the loop, for up to 50 ms
 
 Units = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
