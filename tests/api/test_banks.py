@@ -106,7 +106,8 @@ async def test_an_episode_keeps_all_that_was_said_of_it(service: Service) -> Non
         "trust": "external", "importance": 0.7, "metadata": {"from": ["mail", 3]}, "key": "k1",
     }  # fmt: skip
     made = await service.ok("POST", "/banks/team/episodes", given)
-    assert {**given, "at": "2025-06-01T10:00:00Z"}.items() <= made.items()
+    kept = {"at": "2025-06-01T10:00:00Z", "metadata": {"from": ["mail", 3], "utc_offset": "+02:00"}}
+    assert {**given, **kept}.items() <= made.items()
     assert (made["new"], made["repeats"], made["stale"], made["embedded_by"]) == (True, 0, [], None)
     shown = await service.ok("GET", f"/banks/team/episodes/{made['id']}")
     assert {**shown, "new": True} == made

@@ -1,11 +1,13 @@
 """What a page of a pass reads of its bank: each episode once, however many steps look at it."""
 
 import contextlib
+import threading
 from collections.abc import AsyncGenerator
 
 import pytest
 
 from circadia.ids import EpisodeId
+from circadia.memory import languages
 from circadia.sleeptime.engine import operation_threads
 from circadia.sleeptime.engine.operation_threads import CachedBankReader
 from circadia.stores.base import Store, Tx
@@ -53,3 +55,23 @@ async def test_what_is_kept_for_a_page_is_bounded_and_the_page_always_is(
         assert set(look.cached_episodes) == {page[0].id}
     assert len(await look.fetch_episodes([before[0].id])) == 1
     assert set(look.cached_episodes) == {page[0].id, before[0].id}
+
+
+@pytest.mark.spec("SLEEP-43")
+async def test_the_first_look_for_what_is_related_loads_the_languages_beside_the_event_loop(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (said,) = await stand.said("I live in Porto.")
+    threads: list[threading.Thread] = []
+    load = languages.load
+
+    def watched() -> None:
+        threads.append(threading.current_thread())
+        load()
+
+    monkeypatch.setattr(languages, "load", watched)
+    languages._identifier.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    look = CachedBankReader(stand.store, stand.bank, stand.memory.retrieval, ())
+    assert await look.search_related(["Where do I live?"], before=9, limit=1) == [[said]]
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()

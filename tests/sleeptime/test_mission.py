@@ -93,7 +93,7 @@ async def test_what_the_mission_does_not_want_is_refused_on_record(stand: Stand)
     await night.said("I have diabetes.")
     await night.run()
     assert await night.texts() == []
-    assert await night.refused() == ["the mission of the bank does not want it remembered, as the model judges"]
+    assert await night.refused() == ["the mission of the bank does not want it remembered, as the model judges: health"]
     assert '- "unwanted": ' in next(each.rules for each in mind.asked if "You judge whether" in each.rules)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from html import unescape
+from importlib import import_module
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -30,8 +31,8 @@ _WIDE: Final = 0x2E80
 """First character that stands for a syllable or word and counts twice: Chinese, Japanese, Korean (Unicode)."""
 _EMOJI: Final = (0x1F000, 0x20000)
 
-np.unique(np.empty(0))  # imports numpy.ma: else a first call would, on the loop, for up to 50 ms
-
+NUMPY_MA: Final = import_module("numpy.ma")
+"""What np.unique imports at its first use: here, since that would be in a call, on the loop, for up to 50 ms."""
 Units = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
 

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from circadia.ids import EpisodeId
 from circadia.llm.chat_model import Prompt
+from circadia.memory import languages
 from circadia.memory.relative_dates import in_zone
 from circadia.memory.search.question import Question, ScoredRow
 from circadia.memory.search.retrieval import Retrieval
@@ -178,6 +179,7 @@ class CachedBankReader:
 
     async def search_related(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         results: list[Sequence[ScoredRow]] = []
+        await languages.ensure_loaded()
         async with self._store.begin_read() as tx:
             bank = await tx.banks.get(self._bank.id)
             if bank is None or self._retrieval is None:
