@@ -49,7 +49,8 @@ async def gateway(folder: Path, url: str, *, drain_seconds: float) -> AsyncGener
     """Run a gateway with an agent whose bank keeps what is said, and say one thing."""
     async with MockUpstream(reply=REPLY) as provider, aiohttp.ClientSession() as http:
         config: dict[str, Any] = {
-            "server": {"database_url": url, "drain_seconds": drain_seconds},
+            # A call waits for seconds for a database that is frozen: each of them passes, however busy the machine is.
+            "server": {"database_url": url, "drain_seconds": drain_seconds, "auth_grace_seconds": 300},
             "upstreams": {"openai": {"base_url": provider.base_url, "retries": 0}},
             "banks": {"team": {}},
             "sleeptime": {"when": "manual"},
