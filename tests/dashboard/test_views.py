@@ -1,6 +1,7 @@
 """Views are addresses, and one search leads to them (UI-20)."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from tests.dashboard.conftest import NARROW, Site, check_accessibility
 from tests.dashboard.staged_pass import propose_changes
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.spec("UI-20")]
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+MOST_PAGE_WAITS_MS = 250
+"""Milliseconds that a page may wait for timers of its own before it shows."""
 
 
 async def open_palette(page: Page, keys: str = "Control+k") -> None:
@@ -141,3 +146,24 @@ async def test_selected_proposals_are_refused_together_and_the_others_wait_on(si
         await expect(page.get_by_role("checkbox", name="Select change 1", exact=True)).to_have_count(0)
     changes = (await site.call("GET", f"/passes/{run['id']}/changes"))["changes"]
     assert [change["state"] for change in changes][:3] == ["refused", "refused", "staged"]
+
+
+async def test_a_page_shows_as_soon_as_its_file_has_come(site: Site) -> None:
+    waited = 0
+    async with site.open("/holds", clock=NOON) as page:
+        await page.clock.pause_at(NOON + timedelta(hours=1))
+        await page.evaluate("address => history.pushState(null, '', address)", "/ui/providers")
+        while not await page.get_by_role("heading", level=1, name="Providers").is_visible():
+            assert waited < MOST_PAGE_WAITS_MS, "the page waits for a timer"
+            await page.clock.run_for(1)
+            waited += 1
+
+
+async def test_a_page_whose_file_did_not_come_is_loaded_at_the_next_try(site: Site) -> None:
+    async with site.open("/holds", ignore_errors=re.compile("ERR_FAILED|Failed to fetch")) as page:
+        await page.route("**/assets/providers-*", lambda route: route.abort())
+        await page.evaluate("address => history.pushState(null, '', address)", "/ui/providers")
+        await expect(page.get_by_role("alert")).to_contain_text("Failed to fetch")
+        await page.unroute("**/assets/providers-*")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.get_by_role("heading", level=1, name="Providers")).to_be_visible()

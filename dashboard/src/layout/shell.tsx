@@ -1,6 +1,6 @@
-import { AppShell, Burger, Group, Loader, ScrollArea, Title } from "@mantine/core";
+import { AppShell, Burger, Group, ScrollArea, Title } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { type MouseEvent, Suspense, useEffect, useRef } from "react";
+import { type MouseEvent, useEffect, useRef } from "react";
 import { Route, Switch, useLocation } from "wouter";
 
 import { pages } from "../pages/registry";
@@ -62,14 +62,12 @@ export function Shell() {
       </AppShell.Navbar>
       <AppShell.Main id="main" ref={main} tabIndex={-1} style={{ outline: "none" }}>
         <ErrorBoundary key={location}>
-          <Suspense fallback={<Loader role="status" aria-label="Loading" />}>
-            <Switch>
-              {pages.map(({ path, page: Page }) => (
-                <Route key={path} path={path} component={Page} />
-              ))}
-              <Route component={NotFoundPage} />
-            </Switch>
-          </Suspense>
+          <Switch>
+            {pages.map(({ path, page }) => (
+              <Route key={path} path={path} component={page} />
+            ))}
+            <Route component={NotFoundPage} />
+          </Switch>
         </ErrorBoundary>
       </AppShell.Main>
     </AppShell>

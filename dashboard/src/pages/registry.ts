@@ -1,7 +1,8 @@
 import type { WaitingCountView } from "@circadia/client";
-import { type ComponentType, lazy } from "react";
+import type { ComponentType } from "react";
 
 import type { IconName } from "../parts/icon";
+import { lazy } from "../parts/lazy";
 
 interface PageEntry {
   /** Address below `/ui`; `:name` is a parameter. */

@@ -1,7 +1,9 @@
 import { Button, Kbd, Modal, Table } from "@mantine/core";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 
-const Palette = lazy(() => import("./palette"));
+import { lazy } from "../parts/lazy";
+
+const Palette = lazy(() => import("./palette"), null);
 const KEYS = [
   [["Ctrl", "K"], "Find and act; ⌘K on a Mac"],
   [["/"], "The same"],
@@ -34,11 +36,7 @@ export function Shortcuts() {
           /
         </Kbd>
       </Button>
-      {opened === "palette" && (
-        <Suspense>
-          <Palette onClose={close} />
-        </Suspense>
-      )}
+      {opened === "palette" && <Palette onClose={close} />}
       <Modal opened={opened === "keys"} onClose={close} title="Keys">
         <Table aria-label="Keys">
           <Table.Tbody>
