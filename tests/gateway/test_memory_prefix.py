@@ -368,6 +368,35 @@ async def test_a_context_says_what_day_it_is_for_the_agent_once_a_day(tmp_path: 
         assert re.findall(r"Today is \w+, ([\d-]+)\.", str(ann.sent)) == ["2026-11-30", "2026-12-01"]
 
 
+@pytest.mark.spec("MEM-32")
+async def test_in_an_evening_in_america_what_was_said_has_the_day_of_the_agent_s_clock(tmp_path: Path) -> None:
+    clock = ManualClock(datetime(2026, 11, 30, 3, 30, tzinfo=UTC))
+    said, items = "Heron flies in Rotterdam.", list[dict[str, Any]]()
+    async with MockUpstream(key=KEY) as provider:
+        for question in ("Where does Heron fly?", "And where did it fly yesterday?"):
+            async with bound(tmp_path, sections={"clock": clock, "provider": provider}) as ann:
+                zone = {"zone": "America/Los_Angeles"}
+                assert (await ann.at.rest("PATCH", "/agents/ann/coordination", zone))[0] == 200
+                if not items:
+                    await ann.say(chat(said))
+                    provider.requests.clear()
+                clock.advance(3_600)
+                conversation = Conversation(ann, CHAT)
+                conversation.items = items
+                await conversation.turn(question)
+                shown = (await ann.at.rest("GET", "/banks/memory/context?q=Heron", token=ann.token))[1]["fitting"]
+                recall: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+                day = {"since": "2026-11-29", "until": "2026-11-30"}
+                recall["params"] = {"name": "recall", "arguments": {"query": "Heron", **day}}
+                async with ann.at.tool(ann.token, recall) as answer:
+                    assert "2026-11-29T19:30:00-08:00" in await answer.text()
+                for text in (str(ann.sent), shown):
+                    assert f"- 2026-11-29 user (person): {said}" in text
+                    assert "Today is Sunday, 2026-11-29." in text
+                    assert "2026-11-30" not in text
+        assert_prefixes(sent(ann))
+
+
 @pytest.mark.spec("MEM-33")
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
 async def test_a_question_that_leaves_something_unsaid_finds_what_it_follows(tmp_path: Path, path: str) -> None:

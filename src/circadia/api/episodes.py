@@ -341,7 +341,7 @@ async def search_bank(
         )  # fmt: skip
         return banks, await find_in_layers(context.memory.retrieval, tx, banks.banks, filtered)
 
-    banks, results = await context.memory.retrieval.run_question(context.store, q, work, as_of=as_of)
+    banks, results = await context.memory.retrieval.run_question(context.store, q, work, zone=who.zone, as_of=as_of)
     if who.agent is not None:
         context.memory.uses.add(*build_uses(banks.banks, who.agent.id, results))
     hits = [hit_view(banks, hit) for hit in results]
@@ -375,16 +375,17 @@ async def show_context(
     policy = who.agent.policy if who.agent else context.settings.defaults.policy()
     if as_of is not None:
         require_past(as_of, context.clock.now())
-    question: Question | None = await context.memory.retrieval.prepare_question(q, as_of=as_of) if q else None
-    if question is not None:
-        question = replace(question, where=parse_filter(where))
+    question: Question | None = None
+    if q:
+        prepared = await context.memory.retrieval.prepare_question(q, zone=who.zone, as_of=as_of)
+        question = replace(prepared, where=parse_filter(where))
     async with context.store.begin_read() as tx:
         banks = await _open_banks(context, tx, who, bank, also, user)
         built = await build_context_of(
             context.memory.contexts, tx, banks, question, as_of=as_of,
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
-            today=find_day(question, who.agent.coordination.zone if who.agent else "UTC"),
+            today=find_day(question),
         )  # fmt: skip
         hits = await _fetch_hits(context, tx, banks, built)
     if who.agent is not None:

@@ -177,8 +177,9 @@ class McpServer:
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name!r}{did_you_mean(params.name, known)}")
         try:
-            arguments = read_arguments(tool.name, tool.arguments, params.arguments)
-            answer = await tool.run(caller_of(context, self._context), arguments)
+            caller = caller_of(context, self._context)
+            arguments = read_arguments(tool.name, tool.arguments, params.arguments, zone=caller.principal.zone)
+            answer = await tool.run(caller, arguments)
         except CircadiaError as error:
             return _tool_error(error.code, error.message, retryable=isinstance(error, RetryLater))
         except Exception:

@@ -124,7 +124,9 @@ async def context_of(caller: Caller, query: str) -> str:
     memory = caller.context.memory
     own = caller.principal.agent
     policy = own.policy if own else caller.context.settings.defaults.policy()
-    question = await memory.retrieval.prepare_question(query_values["q"]) if "q" in query_values else None
+    question = None
+    if "q" in query_values:
+        question = await memory.retrieval.prepare_question(query_values["q"], zone=caller.principal.zone)
     async with caller.context.store.begin_read() as tx:
         try:
             banks = await memory.banks.open_bound_layers(
@@ -137,7 +139,7 @@ async def context_of(caller: Caller, query: str) -> str:
         context = await build_context_of(
             memory.contexts, tx, banks, question, stable_tokens=policy.stable_tokens,
             fitting_tokens=policy.fitting_tokens,
-            today=find_day(question, "UTC" if own is None else own.coordination.zone),
+            today=find_day(question),
         )  # fmt: skip
     if own is not None:
         memory.uses.add(*build_uses(banks.banks, own.id, context.hits, context.blocks))

@@ -67,8 +67,12 @@ class NoArguments(Arguments):
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
-def read_arguments(tool: str, model: type[ArgumentsT], sent: Mapping[str, object] | None) -> ArgumentsT:
+def read_arguments(
+    tool: str, model: type[ArgumentsT], sent: Mapping[str, object] | None, *, zone: str = "UTC"
+) -> ArgumentsT:
     """Validate arguments; null counts as missing for an optional one, since many models send all arguments.
+
+    A time without an offset is of the clock of `zone`, an IANA time zone.
 
     Raises:
         InvalidRequest: an argument is missing, unknown, of the wrong type or out of range (the message names each), or
@@ -81,7 +85,7 @@ def read_arguments(tool: str, model: type[ArgumentsT], sent: Mapping[str, object
     for name in unlisted:
         del stated[name]
     try:
-        arguments = model.model_validate(stated)
+        arguments = model.model_validate(stated, context={"zone": zone})
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
         message = "; ".join(_describe_mistake(line, model) for line in mistakes[:MAX_REPORTED_ERRORS])

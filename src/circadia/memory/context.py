@@ -109,9 +109,9 @@ class ContextBuilder:
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval = retrieval
         self._parts: BoundedDict[BankId, tuple[Sequence[Block], Sequence[_RenderedBlock]]] = BoundedDict(CACHED_BANKS)
-        self._lines: BoundedDict[tuple[BankId, int, Layer, int, int, int], RenderedLine]
+        self._lines: BoundedDict[tuple[BankId, int, str, Layer, int, int, int], RenderedLine]
         self._lines = BoundedDict(CACHED_LINES)
-        """By bank, generation, layer, number, passage and times."""
+        """By bank, generation, time zone, layer, number, passage and times."""
         self.age = 0
         """Number of calls of `forget`."""
 
@@ -187,7 +187,10 @@ class ContextBuilder:
                 lines.append(part.text)
         question = replace(question, limit=DEPTH)
         chooser = LineChooser(budget, KnownTexts(known))
-        while not await self._offer_lines(tx, bank, found.scored, chooser) and len(found.scored) == question.limit:
+        while (
+            not await self._offer_lines(tx, bank, found.scored, chooser, question.zone)
+            and len(found.scored) == question.limit
+        ):
             question = replace(question, limit=MORE * question.limit)
             found = await self._retrieval.read_bank(tx, bank, question, fresh=True)
             chooser = LineChooser(budget, KnownTexts(known))
@@ -201,14 +204,14 @@ class ContextBuilder:
         )  # fmt: skip
 
     async def render_rows(
-        self, tx: Tx, bank: Bank, keys: Sequence[tuple[Layer, int, int, int]]
+        self, tx: Tx, bank: Bank, keys: Sequence[tuple[Layer, int, int, int]], zone: str
     ) -> Mapping[tuple[Layer, int, int, int], tuple[str, Hit]]:
-        """Return the line of each passage or note, as `build` writes it, and the hit; without those deleted since.
+        """Return the line of each passage or note, as `build` writes it for an agent in an IANA zone, and the hit.
 
-        A row that was superseded is there: only forgetting deletes one.
+        A row that was superseded is there, one that has been forgotten is not.
         """
         scored = [ScoredRow(layer, number, 0.0, UNEXPLAINED, passage, times) for layer, number, passage, times in keys]
-        lines = zip(scored, await self._render_lines(tx, bank, scored), strict=True)
+        lines = zip(scored, await self._render_lines(tx, bank, scored, zone), strict=True)
         return {
             (row.layer, row.number, row.passage, row.times): (line.text, Hit(item=line.item, scored=row, bank=bank.id))
             for row, line in lines
@@ -233,18 +236,23 @@ class ContextBuilder:
         self._parts[bank] = (blocks, parts)
         return parts
 
-    async def _offer_lines(self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], chooser: LineChooser) -> bool:
+    async def _offer_lines(
+        self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], chooser: LineChooser, zone: str
+    ) -> bool:
         """Offer the lines of these rows, best first; return whether they fill the budget."""
         for start in range(0, len(scored), HITS_PER_READ):
             some = scored[start : start + HITS_PER_READ]
-            chooser.offer(some, await self._render_lines(tx, bank, some))
+            chooser.offer(some, await self._render_lines(tx, bank, some, zone))
             if chooser.is_full:
                 return True
         return False
 
-    async def _render_lines(self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow]) -> Sequence[RenderedLine | None]:
+    async def _render_lines(
+        self, tx: Tx, bank: Bank, scored: Sequence[ScoredRow], zone: str
+    ) -> Sequence[RenderedLine | None]:
         """Return a line for each row; None for a row that has been deleted since."""
-        keys = [(bank.id, bank.generation, row.layer, row.number, row.passage, row.times) for row in scored]
+        whose = (bank.id, bank.generation, zone)
+        keys = [(*whose, row.layer, row.number, row.passage, row.times) for row in scored]
         lines = {key: line for key in keys if (line := self._lines.get(key)) is not None}
         if len(lines) < len(keys):
             lacking = [row for key, row in zip(keys, scored, strict=True) if key not in lines]
@@ -252,10 +260,10 @@ class ContextBuilder:
             for item, row in zip(await self._retrieval.excerpts(tx, bank, lacking), lacking, strict=True):
                 if item is None:
                     continue
-                text = _render_line(item, row.times)
+                text = _render_line(item, row.times, zone)
                 of_note = sources.get(row.number, NO_SOURCES) if row.layer is Layer.NOTES else NO_SOURCES
                 line = rendered_line(item, text, estimate_tokens(text) + 1, of_note)
-                key = (bank.id, bank.generation, row.layer, row.number, row.passage, row.times)
+                key = (*whose, row.layer, row.number, row.passage, row.times)
                 lines[key] = self._lines[key] = line
         return [lines.get(key) for key in keys]
 
@@ -264,9 +272,9 @@ def render_block(block: Block) -> str:
     return _render_block(block).text
 
 
-def find_day(question: Question | None, zone: str) -> date | None:
-    """Return the day on which the question is asked, in an IANA time zone."""
-    return None if question is None else datetime.fromtimestamp(question.now, ZoneInfo(zone)).date()
+def find_day(question: Question | None) -> date | None:
+    """Return the day on which the question is asked, in its zone."""
+    return None if question is None else datetime.fromtimestamp(question.now, ZoneInfo(question.zone)).date()
 
 
 def render_day(today: date) -> str:
@@ -290,7 +298,7 @@ def remaining_tokens(fitting_tokens: int, first: str = "") -> int:
 
 
 def excerpt_tokens(item: Excerpt) -> int:
-    return estimate_tokens(_render_line(item, 1)) + 1
+    return estimate_tokens(_render_line(item, 1, "UTC")) + 1
 
 
 def fence_memory(text: str) -> str:
@@ -334,13 +342,13 @@ def block_terms(block: Block) -> frozenset[int]:
     return frozenset(terms)
 
 
-def _render_line(item: Excerpt, times: int) -> str:
+def _render_line(item: Excerpt, times: int, zone: str) -> str:
     place = f", part {item.passage} of {item.passages}" if item.passage else ""
     said = ", no longer valid" if times == SUPERSEDED else f", {times} times" if times > 1 else ""
     who = f"{item.kind if item.speaker is None else _one_line(item.speaker)} ({item.trust}{place}{said})"
     text = item.text if len(item.text) <= LONGEST else f"{item.text[:LONGEST]} […]"
     # Indented, so that no line of a text looks like a new entry with its own label.
-    return f"- {item.at.date().isoformat()} {who}: " + f"\n{_IN}".join(text.splitlines())
+    return f"- {item.at.astimezone(ZoneInfo(zone)).date()} {who}: " + f"\n{_IN}".join(text.splitlines())
 
 
 @lru_cache(maxsize=1_000)

@@ -50,6 +50,11 @@ class Principal:
         return self.agent is None and not self.metrics_only
 
     @property
+    def zone(self) -> str:
+        """The IANA time zone of an agent's days; a person's are not known."""
+        return "UTC" if self.agent is None else self.agent.coordination.zone
+
+    @property
     def role(self) -> str:
         """`agent`, or a person's `operator` or `viewer`."""
         if self.agent is not None:

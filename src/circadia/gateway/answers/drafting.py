@@ -6,7 +6,7 @@ captured or reported, and the sleep tier pays.
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar, cast
 
 import orjson
@@ -102,8 +102,9 @@ class GatewayAnswerDrafter:
             if present is None or agent is None:
                 return None
             injects = agent.policy.inject
+            asked = replace(prepared_question, zone=agent.coordination.zone)
             context = await self._memory.contexts.build(
-                tx, present, prepared_question if injects else None, known=(*prompt.texts, *known),
+                tx, present, asked if injects else None, known=(*prompt.texts, *known),
                 stable_tokens=agent.policy.stable_tokens if injects else 0,
                 fitting_tokens=agent.policy.fitting_tokens if injects else 0,
             )  # fmt: skip

@@ -230,27 +230,27 @@ class AdditionRenderer:
         self._stable: BoundedDict[tuple[object, ...], tuple[str, Sequence[Block]]]
         self._stable = BoundedDict(CACHED)
 
-    async def render(self, tx: Tx, banks: BankLayers, lines: tuple[LineKey, ...]) -> RenderedAddition:
-        """Return the addition of these lines, without those whose rows or banks are gone."""
-        place = self._place(banks, lines)
+    async def render(self, tx: Tx, banks: BankLayers, lines: tuple[LineKey, ...], zone: str) -> RenderedAddition:
+        """Return the addition of these lines, without those whose rows or banks are gone; days are of an IANA zone."""
+        place = self._place(banks, lines, zone)
         rendered = self._rendered.get(place)
         if rendered is not None:
             self._rendered.move_to_end(place)
             return rendered
-        self._rendered[place] = rendered = await self._read(tx, banks, lines)
+        self._rendered[place] = rendered = await self._read(tx, banks, lines, zone)
         return rendered
 
-    def keep(self, banks: BankLayers, addition: RenderedAddition) -> None:
+    def keep(self, banks: BankLayers, addition: RenderedAddition, zone: str) -> None:
         """Cache what was rendered anyway."""
-        self._rendered[self._place(banks, addition.lines)] = addition
+        self._rendered[self._place(banks, addition.lines, zone)] = addition
 
-    def _place(self, banks: BankLayers, keys: object) -> tuple[object, ...]:
+    def _place(self, banks: BankLayers, keys: object, zone: str = "") -> tuple[object, ...]:
         first = banks.first
         whose: tuple[object, ...] = () if first is None else (first.id, first.generation)
         whose += tuple((each.name, each.bank.id, each.bank.generation) for each in banks.layers)
-        return self._contexts.age, whose, keys
+        return self._contexts.age, whose, keys, zone
 
-    async def _read(self, tx: Tx, banks: BankLayers, lines: tuple[LineKey, ...]) -> RenderedAddition:
+    async def _read(self, tx: Tx, banks: BankLayers, lines: tuple[LineKey, ...], zone: str) -> RenderedAddition:
         if lines and lines[0][0] == LineKind.WAKE:
             return rendered_addition(render_wake_notice(str(lines[0][1])), lines)
         texts: list[tuple[LineKey, str]] = []
@@ -259,7 +259,7 @@ class AdditionRenderer:
         for heading, bank_id, group in split_by_bank(lines):
             layer = banks.find(bank_id) if bank_id else None
             bank = banks.first if not bank_id else layer and layer.bank
-            found, found_hits, found_blocks = await self._read_group(tx, bank, group)
+            found, found_hits, found_blocks = await self._read_group(tx, bank, group, zone)
             if heading is not None and layer is not None and found:
                 texts.append((heading, render_heading(layer.name)))
             texts += found.items()
@@ -273,7 +273,7 @@ class AdditionRenderer:
         return rendered_addition(text, shown_lines, unfenced=unfenced, hits=hits, blocks=blocks)
 
     async def _read_group(
-        self, tx: Tx, bank: Bank | None, lines: Sequence[LineKey]
+        self, tx: Tx, bank: Bank | None, lines: Sequence[LineKey], zone: str
     ) -> tuple[dict[LineKey, str], list[Hit], Sequence[Block]]:
         """Return the texts of the lines of one bank; without it, of those that no bank is needed for."""
         texts: dict[LineKey, str] = {}
@@ -289,7 +289,7 @@ class AdditionRenderer:
             for kind, key, part, times in lines
             if LineKind(kind) in _LAYERS
         ]
-        row_lines = await self._contexts.render_rows(tx, bank, rows)
+        row_lines = await self._contexts.render_rows(tx, bank, rows, zone)
         blocks = await self._contexts.read_blocks(
             tx, bank, [(cast("str", key), version) for kind, key, version, _ in lines if kind == LineKind.BLOCK]
         )

@@ -114,6 +114,10 @@ class _InjectionRequest:
     """The changes to report; empty until they are computed, and if there are none."""
 
     @property
+    def zone(self) -> str:
+        return self.call.agent.coordination.zone
+
+    @property
     def wants_hint(self) -> bool:
         return self.wants_fitting and self.prompt.turn >= 0
 
@@ -254,7 +258,7 @@ class Injection:
         build, question = partial(self._build_result, wanted), _shorten_question(wanted.prompt.question)
         return await retrieval.run_question(
             self._store, question, build, whose=whose, before=wanted.prompt.exchange, explained=False,
-            zone=wanted.call.agent.coordination.zone,
+            zone=wanted.zone,
         )  # fmt: skip
 
     async def _build_result(
@@ -274,11 +278,11 @@ class Injection:
         sent: list[tuple[Addition, RenderedAddition]] = []
         if kept.is_of(banks.first):
             turns = kept.turns if request.is_stored else kept.sent(request.prompt)
-            sent = [(each, await self._renderer.render(tx, banks, each.lines)) for each in turns]
+            sent = [(each, await self._renderer.render(tx, banks, each.lines, request.zone)) for each in turns]
         if question is not None:
             question = replace(question, where=request.where)
         first, lookup = await self._find_first_lines(request, tx, banks, lookup, sent)
-        before = await self._renderer.render(tx, banks, first)
+        before = await self._renderer.render(tx, banks, first, request.zone)
         new, context = await self._build_context(request, tx, banks, question, before, sent)
         stable, blocks = context.stable, [block for block in context.blocks if block.pinned]
         is_new: bool = question is not None
@@ -297,7 +301,7 @@ class Injection:
         before: RenderedAddition, sent: Sequence[tuple[Addition, RenderedAddition]],
     ) -> tuple[RenderedAddition, Context]:  # fmt: skip
         """Return what is added to the newest turn, with the lines `before` in front, and the context that it is of."""
-        policy, today = request.turn.agent.policy, find_day(question, request.turn.agent.coordination.zone)
+        policy, today = request.turn.agent.policy, find_day(question)
         if today is not None and any(day_key(today) in each.lines for each, _ in sent):
             today = None
         known = _known_texts(request.prompt, sent).union(before.texts)
@@ -316,7 +320,7 @@ class Injection:
             lines = (*day, *before.lines, *map(block_key, fitting), *map(hit_key, context.hits))
             new = rendered_addition(context.fitting, lines, hits=context.hits, blocks=fitting)
         if question is not None:
-            self._renderer.keep(banks, new)
+            self._renderer.keep(banks, new, request.zone)
         return new, context
 
     async def _build_layered_context(
@@ -335,7 +339,7 @@ class Injection:
         for bank in banks.others if question is not None else ():
             lines = await find_superseded(tx, bank, kept.demotions_of(bank), _hits(sent))
             if lines:
-                corrections[bank.id] = await self._renderer.render(tx, banks, (bank_key(bank), *lines))
+                corrections[bank.id] = await self._renderer.render(tx, banks, (bank_key(bank), *lines), request.zone)
         context = await build_layered_context(
             self._memory.contexts, tx, banks.layers, question, stable_tokens=policy.stable_tokens,
             fitting_tokens=policy.fitting_tokens, known=known, first=first, today=today,
@@ -351,7 +355,7 @@ class Injection:
             lines += (bank_key(each.bank), *said, *map(block_key, each.part.blocks), *map(hit_key, each.part.hits))
         fitting = [block for each in context.lines for block in each.part.blocks]
         new = rendered_addition(context.fitting, tuple(lines), hits=context.hits, blocks=fitting)
-        self._renderer.keep(banks, new)
+        self._renderer.keep(banks, new, request.zone)
         return new, context
 
     async def _find_first_lines(
@@ -377,7 +381,7 @@ class Injection:
         newer: list[LineKey] = []
         if hint is not None and lookup is not None and lookup.found.newer:  # the answer does not know this turn
             newer = [(LineKind.NEWER.value, lookup.found.newer, 0, 1)]
-            said = await self._renderer.render(tx, banks, tuple(newer))
+            said = await self._renderer.render(tx, banks, tuple(newer), request.zone)
             if not _known_texts(request.prompt, sent).isdisjoint(said.texts):
                 newer = []
             elif said.tokens > room:

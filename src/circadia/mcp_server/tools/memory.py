@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from circadia.errors import NotFound
 from circadia.ids import EpisodeId
@@ -26,8 +26,10 @@ from circadia.records.block import Block
 from circadia.records.conversation import shorten_name
 from circadia.records.episode import Episode, EpisodeKind, count_passages, weight_at
 from circadia.records.index_entry import Layer
+from circadia.records.schedule import load_zone
 from circadia.records.value_filter import build_filter
 from circadia.stores.base import Tx
+from circadia.wake.scheduling.wall_clock import first_instant
 
 
 def as_text(value: object) -> object:
@@ -37,13 +39,15 @@ def as_text(value: object) -> object:
     return value
 
 
-def _instant(value: object) -> object:
-    """Parse a date or a time; without a time zone it is UTC."""
+def _instant(value: object, info: ValidationInfo[Any]) -> object:
+    """Parse a date or a time; one without a time zone is of the caller's clock."""
     if not isinstance(value, str):
         return value
     try:
         instant = datetime.fromisoformat(value.strip())
-        return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
+        if instant.tzinfo is None:
+            instant = first_instant(instant, load_zone(info.context["zone"]))
+        return instant.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError("write a date or a time as in 2026-01-31 or 2026-01-31T12:00:00Z") from error
 
@@ -128,7 +132,7 @@ class RecalledItem(ToolResult):
     speaker: str | None = Field(description="Speaker; null for a note, which is derived from several episodes.")
     kind: str = Field(description="Kind.")
     trust: Trust = Field(description="Source of the text.")
-    at: datetime = Field(description="When it happened.")
+    at: datetime = Field(description="When it happened, by your clock.")
     conversation: str | None = Field(description="Conversation.")
     superseded: bool = Field(description="Whether it is no longer valid; with `as_of`, whether it was not then.")
     score: float | None = Field(description="Relevance, higher is better; null for an opened passage.")
@@ -242,11 +246,11 @@ async def _recall(caller: Caller, arguments: Recall) -> RecallAnswer:
         return banks, take_fitting(hits, lambda hit: hit.text)
 
     banks, hits = await memory.retrieval.run_question(
-        caller.context.store, arguments.query, work, as_of=arguments.as_of
+        caller.context.store, arguments.query, work, zone=caller.principal.zone, as_of=arguments.as_of
     )
     if caller.principal.agent is not None:
         memory.uses.add(*build_uses(banks.banks, caller.principal.agent.id, hits))
-    return _recall_answer(banks, [_recalled_item(banks, hit) for hit in hits])
+    return _recall_answer(banks, [_recalled_item(banks, hit, caller.principal.zone) for hit in hits])
 
 
 async def _open_banks(tx: Tx, caller: Caller, arguments: Recall) -> BankLayers:
@@ -280,7 +284,7 @@ async def _open_episode(caller: Caller, arguments: Recall) -> RecallAnswer:
     numbers = range(max(arguments.passage - 1, 1), min(arguments.passage + 1, count) + 1) if count else [0]
     times = SUPERSEDED if weight_at(episode.stale, arguments.as_of or now) < 1 else 1
     rows = [ScoredRow(Layer.EPISODES, episode.number, 0.0, UNEXPLAINED, number, times) for number in numbers]
-    hits = [_recalled_item(banks, SearchHit(item=episode, scored=row)) for row in rows]
+    hits = [_recalled_item(banks, SearchHit(item=episode, scored=row), caller.principal.zone) for row in rows]
     return _recall_answer(banks, [hit.model_copy(update={"score": None}) for hit in hits])
 
 
@@ -326,7 +330,7 @@ def block_answer(bank: str, block: Block) -> BlockResult:
     return BlockResult(bank=bank, label=block.label, version=block.version, value=block.value, limit=block.limit)
 
 
-def _recalled_item(banks: BankLayers, found: SearchHit) -> RecalledItem:
+def _recalled_item(banks: BankLayers, found: SearchHit, zone: str) -> RecalledItem:
     item = found.item
     spoken = isinstance(item, Episode)
     return RecalledItem(
@@ -338,7 +342,7 @@ def _recalled_item(banks: BankLayers, found: SearchHit) -> RecalledItem:
         speaker=item.speaker if spoken else None,
         kind=item.kind.value,
         trust=found.trust,
-        at=item.at,
+        at=item.at.astimezone(load_zone(zone)),
         conversation=item.conversation if spoken else None,
         superseded=found.scored.times == SUPERSEDED,
         score=round(found.scored.score, 4),

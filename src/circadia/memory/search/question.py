@@ -45,6 +45,8 @@ class Question:
     """Score of the most important row."""
     now: float = 0.0
     """Seconds since 1970."""
+    zone: str = "UTC"
+    """IANA time zone of the agent that asks: in it are the days of what it reads."""
     days: tuple[float, float] | None = None
     """The time that the question is about, from and until, seconds since 1970; it weighs and does not filter."""
     as_of: float | None = None

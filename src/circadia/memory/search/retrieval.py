@@ -194,7 +194,7 @@ class Retrieval:
         # An embedder adds nothing to the exchange, and costs a call.
         exchange, exchange_names = question_words(f"{before}\n{text}") if before else ((), ())
         return Question(
-            terms=terms, vectors=vectors, names=names, now=now.timestamp(), explained=explained,
+            terms=terms, vectors=vectors, names=names, now=now.timestamp(), zone=zone, explained=explained,
             days=_find_days(text, now.astimezone(ZoneInfo(zone))), as_of=None if as_of is None else as_of.timestamp(),
             exchange=exchange, exchange_names=exchange_names,
         )  # fmt: skip
