@@ -78,6 +78,23 @@ async def test_an_answer_that_is_right_on_one_day_only_ends_with_its_agents_day(
     assert answer.expires_at == (made + timedelta(days=1) if one_day is False else START.replace(hour=19))
 
 
+@pytest.mark.spec("ANS-05")
+async def test_what_is_expected_is_expected_on_the_day_of_the_agents_clock(one: Hall) -> None:
+    """It is 2025-12-31 still, 13:00."""
+    guide = await one.agent("guide")
+    zone = Setting(value="Pacific/Pago_Pago", source=SettingSource.PATCH, at=START)
+    async with one.store.begin_write() as tx:
+        await tx.agents.save(replace(guide, settings={"zone": zone}))
+    await one.said("I fly tomorrow.", conversation="s1")
+    await one.seen()
+    mind = tier_mind(expecting("Does Ann fly?"))
+    await one.run(mind)
+    foresees, judges = mind.asked
+    assert "Today is 2025-12-31" in foresees.rules
+    assert "Today is 2025-12-31" in judges.rules
+    assert "I fly tomorrow (2026-01-01)." in foresees.data
+
+
 async def test_it_stands_last_asks_a_model_and_can_be_switched_off() -> None:
     policy = SleepPolicySettings.model_validate({})
     assert [each.name for each in choose_operations(policy, True, ())][-2:] == ["reindex", "precompute"]

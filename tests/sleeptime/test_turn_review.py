@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 
 import pytest
@@ -12,10 +13,12 @@ from benchmarks.talks import small_talk
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.records.answer import AnswerFrame, DropReason, LookupOutcome
 from circadia.records.bank import BankPolicy, Trust
+from circadia.records.coordination import Setting, SettingSource
 from circadia.records.episode import EpisodeKind
 from circadia.sleeptime.answers.still_right import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.engine.answer_reviewer import AnswerReviewer
 from circadia.sleeptime.proposals.prompts import prompt_version
+from circadia.testing.clock import START
 from circadia.testing.scripted_model import ScriptedChatModel
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting
 from tests.sleeptime.changes_suite import changes_suite
@@ -109,6 +112,25 @@ async def test_after_ten_quiet_seconds_a_judge_reads_the_new_turns_and_is_not_as
     await after(both, reviewer, EVERY)
     assert len(mind.asked) == 1
     assert await both.calls() == 1
+
+
+async def test_new_turns_are_read_by_the_agents_clock(one: Hall) -> None:
+    """It is 2025-12-31 still, 13:00."""
+    frame, mind = await serving(one), judge()
+    guide, zone = (
+        await one.agent("guide", answer_mode="serve"),
+        Setting(value="Pacific/Pago_Pago", source=SettingSource.PATCH, at=START),
+    )
+    async with one.store.begin_write() as tx:
+        await tx.agents.save(replace(guide, settings={"zone": zone}))
+    reviewer = one.reviewer(mind)
+    await reviewer.step()
+    await one.put(frame, HOME, "In Porto.")
+    await one.said("I fly tomorrow.")
+    await after(one, reviewer, QUIET)
+    (asked,) = mind.asked
+    assert "Today is 2025-12-31" in asked.rules
+    assert "I fly tomorrow (2026-01-01)." in asked.data
 
 
 async def test_of_a_bank_at_most_one_question_a_minute_is_asked(one: Hall) -> None:

@@ -26,6 +26,7 @@ from circadia.records.agent import Agent
 from circadia.records.answer import SameQuestionVerdict
 from circadia.records.bank import Bank
 from circadia.records.call import Call, CallStatus
+from circadia.records.schedule import load_zone
 from circadia.sleeptime.budget.model_calls import ENDPOINT
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals.prompts import build_file_prompt, prompt_version
@@ -90,7 +91,8 @@ class ModelJudge:
         began, call = self._clock.monotonic(), await self._reserve(agent)
         if call is None:
             return None
-        prompt = judge_prompt(asked, candidates, self._clock.now().date(), mission=bank.policy.mission)
+        today = self._clock.now().astimezone(load_zone(agent.coordination.zone)).date()
+        prompt = judge_prompt(asked, candidates, today, mission=bank.policy.mission)
         used: Usage | None = None
         try:
             room = MAX_OUTPUT_TOKENS + self._model.thinking_tokens

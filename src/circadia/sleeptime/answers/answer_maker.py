@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Final
 
 from circadia.answers.cleanup import PAGE, drop_excess_answers, write_if_unchanged
@@ -12,6 +12,7 @@ from circadia.llm.chat_model import ModelAnswerError
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
+from circadia.records.schedule import load_zone
 from circadia.sleeptime.answers.answer_run import AnswerRun, is_usable_answer
 from circadia.sleeptime.answers.prediction import (
     ExpectedQuestion,
@@ -83,18 +84,24 @@ class AnswerMaker:
                 tried += 1
                 if (one := await self._answer_question(frame, fresh)) is not None:
                     answered.append(one)
-            verdicts = await self._ask_verdicts(answered)
+            verdicts = await self._ask_verdicts(agent, answered)
         except (OverBudget, PassPreempted):  # store what is paid for and needs no verdict
             await self._store_answers(frame, material, answered, {})
             raise
         await self._store_answers(frame, material, answered, verdicts)
         return tried
 
-    async def _ask_verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
+    async def _ask_verdicts(
+        self, agent: Agent, answered: Sequence["_AnsweredQuestion"]
+    ) -> Mapping[int, QuestionVerdict]:
         if not answered:
             return {}
         run, texts = self._run, [(entry.question, entry.answer.text) for entry in answered]
-        return await judge_questions(texts, run.ask, mission=run.bank.policy.mission, today=run.sleep_pass.created_at)
+        return await judge_questions(texts, run.ask, mission=run.bank.policy.mission, today=self._find_today(agent))
+
+    def _find_today(self, agent: Agent) -> date:
+        """Return the agent's day when the pass began: a pass that runs again asks the same."""
+        return self._run.sleep_pass.created_at.astimezone(load_zone(agent.coordination.zone)).date()
 
     async def _store_answers(
         self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
@@ -116,8 +123,7 @@ class AnswerMaker:
             return await predict_questions(
                 material, agent, ready, run.answer_services, run.ask,
                 mission=run.bank.policy.mission, instructions=run.sleep_pass.instructions,
-                today=run.sleep_pass.created_at,
-                own=run.sleep_pass.id,
+                today=self._find_today(agent), own=run.sleep_pass.id,
             )  # fmt: skip
         except ModelAnswerError as error:
             if error.passing:

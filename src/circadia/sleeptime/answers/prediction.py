@@ -10,7 +10,7 @@ outside its sources. A model then judges whether all phrasings ask the same and 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 from pydantic import BaseModel, Field
@@ -20,12 +20,14 @@ from circadia.answers.question_text import has_identifier, normalize
 from circadia.ids import PassId
 from circadia.llm.chat_model import ModelAnswerError, Prompt
 from circadia.memory.redaction import redact
+from circadia.memory.relative_dates import in_zone
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerScope
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.conversation import display_alias
 from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.schedule import load_zone
 from circadia.sleeptime.grounding.source_check import Sources, collect_sources, describe_ungrounded_claims
 from circadia.sleeptime.grounding.wording import find_addresses, one_line, refang, unfit_reason
 from circadia.sleeptime.proposals.operation import AskAnyModel
@@ -126,11 +128,15 @@ class QuestionMaterial:
 async def fetch_material(
     tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int, now: datetime
 ) -> QuestionMaterial:
-    """Return the bank's material on this end user up to an episode; empty if the bank is another's."""
+    """Return the bank's material on this end user up to an episode; empty if the bank is another's.
+
+    Its turns have their times by the agent's clock.
+    """
     if bank.end_user is not None and bank.end_user != scope.end_user:
         return QuestionMaterial(blocks=(), turns=(), questions=())
     newest = await tx.episodes.find_all(bank.id, after=upto + 1, newest_first=True, now=now, limit=NEWEST_EPISODES)
-    own = _select_own_turns([*reversed(newest)], bank, agent, scope)
+    zone = load_zone(agent.coordination.zone)
+    own = [in_zone(row, zone) for row in _select_own_turns([*reversed(newest)], bank, agent, scope)]
     before = [turn for turn in own[:-TURNS] if turn.trust is Trust.PERSON and "?" in turn.text]
     return QuestionMaterial(
         blocks=[block for block in await tx.blocks.find_all(bank.id) if block.value],
@@ -170,7 +176,7 @@ def build_prediction_prompt(
     mission: str,
     instructions: str,
     max_questions: int,
-    today: datetime,
+    today: date,
 ) -> Prompt:
     lines = NumberedLines()
     lines.add_line(f"The assistant is called {agent.name}.")
@@ -193,7 +199,7 @@ def build_prediction_prompt(
 
 async def predict_questions(
     found: QuestionMaterial, agent: Agent, ready: Sequence[Answer], answer_services: AnswerServices,
-    ask: AskAnyModel, *, mission: str, instructions: str, own: PassId, today: datetime,
+    ask: AskAnyModel, *, mission: str, instructions: str, own: PassId, today: date,
 ) -> Sequence[ExpectedQuestion]:  # fmt: skip
     """Return the accepted predictions, the likeliest first. Raises ModelAnswerError, OverBudget, PassPreempted.
 
@@ -235,7 +241,7 @@ class KeptQuestion:
 
 
 async def judge_questions(
-    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel, *, mission: str, today: datetime
+    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyModel, *, mission: str, today: date
 ) -> Mapping[int, QuestionVerdict]:
     """Return the verdicts by index; what the model leaves out has none. Raises OverBudget, PassPreempted."""
     lines: list[str] = []

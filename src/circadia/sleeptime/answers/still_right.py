@@ -9,9 +9,11 @@ from pydantic import BaseModel, Field
 from circadia.answers.cleanup import drop_ready_answers
 from circadia.answers.question_drafts import AnswerServices
 from circadia.ids import AnswerId, BankId
+from circadia.memory.relative_dates import in_zone
 from circadia.records.answer import Answer, DropReason
 from circadia.records.bank import Bank
 from circadia.records.episode import SILENT, Episode
+from circadia.records.schedule import load_zone
 from circadia.sleeptime.proposals.operation import AskAnyModel
 from circadia.sleeptime.proposals.prompts import NumberedLines, build_file_prompt
 from circadia.stores.base import Store, Tx
@@ -56,12 +58,15 @@ async def ask_if_still_right(
     now = services.clock.now()
     async with store.begin_read() as tx:
         turns = await find_turns(tx, bank.id, min(answer.read_upto for answer in answers), now)
-    if not turns:
+        agent = await tx.agents.get(answers[0].scope.agent_id)
+    if not turns or agent is None:
         return ()
+    zone = load_zone(agent.coordination.zone)
+    turns = [in_zone(turn, zone) for turn in turns]
     upto = turns[-1].number
     prompt = _build_prompt(turns, answers)
     output_tokens = 100 + TOKENS_EACH * len(answers)
-    question = build_file_prompt("still_right", prompt, mission=bank.policy.mission, today=now)
+    question = build_file_prompt("still_right", prompt, mission=bank.policy.mission, today=now.astimezone(zone))
     given = await ask(question, AnswerVerdicts, most_tokens=output_tokens)
     verdicts = {verdict.id.strip(): verdict.right for verdict in given.verdicts}
     judged = {answer.id: verdicts.get(f"a{place}") for place, answer in enumerate(answers, 1)}
