@@ -1,5 +1,5 @@
 import type { AgentView } from "@circadia/client";
-import { Button, Group, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
+import { Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation, useParams } from "wouter";
@@ -19,6 +19,7 @@ import { QueryView } from "../parts/query-view";
 import { RotateToken } from "../parts/rotate-token";
 import { Stat } from "../parts/stat";
 import { Ago, Lasting } from "../parts/time";
+import { ViewTabs } from "../parts/view-tabs";
 import { WakeForm } from "../parts/wake-form";
 import { callsAddress } from "../server/call-filter";
 import { circadia } from "../server/circadia";
@@ -26,7 +27,6 @@ import { useHolds } from "../server/holds";
 import { AgentZoneContext } from "../server/preferences";
 import { agentQuery, coordinationQuery, pulsesQuery, type TaggedAgent, wakesQuery } from "../server/queries";
 import { splitReference } from "../server/reference";
-import { useViewPart } from "../server/view";
 
 /** One agent: its state and why, its day, its inbox, its budgets and its settings. */
 export default function AgentPage() {
@@ -37,7 +37,6 @@ export default function AgentPage() {
 }
 
 function AgentDetails({ agent }: { agent: TaggedAgent }) {
-  const [tab, setTab] = useViewPart("tab", "day");
   const holds = useHolds(1, { session: agent.session, agent: agent.name });
   const zone = useQuery(coordinationQuery(agent.reference)).data?.settings["zone"]?.value;
   return (
@@ -59,34 +58,17 @@ function AgentDetails({ agent }: { agent: TaggedAgent }) {
           <LastWake agent={agent} />
           <NextWake agent={agent} />
         </SimpleGrid>
-        <Tabs value={tab} onChange={setTab} keepMounted={false}>
-          <Tabs.List aria-label="About this agent">
-            <Tabs.Tab value="day">Day</Tabs.Tab>
-            <Tabs.Tab value="inbox">Inbox</Tabs.Tab>
-            <Tabs.Tab value="budgets">Budgets</Tabs.Tab>
-            <Tabs.Tab value="schedule">Schedule</Tabs.Tab>
-            <Tabs.Tab value="context">Context</Tabs.Tab>
-            <Tabs.Tab value="settings">Settings</Tabs.Tab>
-          </Tabs.List>
-          <Tabs.Panel value="day" pt="md">
-            <AgentDay agent={agent} />
-          </Tabs.Panel>
-          <Tabs.Panel value="inbox" pt="md">
-            <AgentInbox reference={agent.reference} />
-          </Tabs.Panel>
-          <Tabs.Panel value="context" pt="md">
-            <AgentContext agent={agent} />
-          </Tabs.Panel>
-          <Tabs.Panel value="budgets" pt="md">
-            <Budgets agent={agent} />
-          </Tabs.Panel>
-          <Tabs.Panel value="schedule" pt="md">
-            <AgentSchedule reference={agent.reference} />
-          </Tabs.Panel>
-          <Tabs.Panel value="settings" pt="md">
-            <AgentSettings agent={agent} />
-          </Tabs.Panel>
-        </Tabs>
+        <ViewTabs
+          label="About this agent"
+          tabs={[
+            { value: "day", label: "Day", content: <AgentDay agent={agent} /> },
+            { value: "inbox", label: "Inbox", content: <AgentInbox reference={agent.reference} /> },
+            { value: "budgets", label: "Budgets", content: <Budgets agent={agent} /> },
+            { value: "schedule", label: "Schedule", content: <AgentSchedule reference={agent.reference} /> },
+            { value: "context", label: "Context", content: <AgentContext agent={agent} /> },
+            { value: "settings", label: "Settings", content: <AgentSettings agent={agent} /> },
+          ]}
+        />
       </Stack>
     </AgentZoneContext>
   );

@@ -1,4 +1,4 @@
-import { Stack, Tabs, Text } from "@mantine/core";
+import { Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useSearchParams } from "wouter";
 
@@ -13,6 +13,7 @@ import { ForgetForm } from "../parts/forget-form";
 import { NoteDrawer } from "../parts/note-drawer";
 import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
+import { ViewTabs } from "../parts/view-tabs";
 import { formatNumberOf } from "../server/format";
 import { bankQuery } from "../server/queries";
 
@@ -39,24 +40,10 @@ export default function BankPage() {
           <PageTitle about={formatNumberOf(bank.episodes, "episode")}>{bank.name}</PageTitle>
           <BankMission bank={bank} />
           {bank.model === null && <Text size="sm">Passes over this bank ask no model.</Text>}
-          <Tabs
-            value={params.get("tab") ?? "search"}
-            onChange={(tab) => setParams(tab === null || tab === "search" ? {} : { tab })}
-            keepMounted={false}
-          >
-            <Tabs.List aria-label="About this bank">
-              {Object.entries(TABS).map(([key, [label]]) => (
-                <Tabs.Tab key={key} value={key}>
-                  {label}
-                </Tabs.Tab>
-              ))}
-            </Tabs.List>
-            {Object.entries(TABS).map(([key, [, Panel]]) => (
-              <Tabs.Panel key={key} value={key} pt="md">
-                <Panel bank={bank.name} />
-              </Tabs.Panel>
-            ))}
-          </Tabs>
+          <ViewTabs
+            label="About this bank"
+            tabs={Object.entries(TABS).map(([value, [label, Panel]]) => ({ value, label, content: <Panel bank={bank.name} /> }))}
+          />
           {note !== null && (
             <NoteDrawer
               bank={bank.name}

@@ -1,8 +1,7 @@
 import type { WaitingCountView } from "@circadia/client";
-import { Stack, Tabs } from "@mantine/core";
+import { Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { ComponentType } from "react";
-import { useSearchParams } from "wouter";
 
 import { Approvals } from "../parts/approvals";
 import { Alerts } from "../parts/alerts";
@@ -10,6 +9,7 @@ import { CountBadge } from "../parts/count-badge";
 import { DeadLetters } from "../parts/dead-letters";
 import { PageTitle } from "../parts/page-title";
 import { Proposals } from "../parts/proposals";
+import { ViewTabs } from "../parts/view-tabs";
 import { WaitingDreams } from "../parts/waiting-dreams";
 import { forYouQuery } from "../server/queries";
 
@@ -24,26 +24,21 @@ const SECTIONS: { count: keyof WaitingCountView; label: string; section: Compone
 
 /** What waits for a person: approvals, proposals, dreams, dead letters, alerts. */
 export default function ForYouPage() {
-  const [params, setParams] = useSearchParams();
   const counts = useQuery(forYouQuery).data;
   const first = SECTIONS.find(({ count }) => (counts?.[count] ?? 0) > 0) ?? SECTIONS[0]!;
   return (
     <Stack>
       <PageTitle about="What waits for a person. Each decision is an event with your name.">For you</PageTitle>
-      <Tabs value={params.get("tab") ?? first.count} onChange={(tab) => setParams(tab === null ? {} : { tab })} keepMounted={false}>
-        <Tabs.List aria-label="What waits">
-          {SECTIONS.map(({ count, label }) => (
-            <Tabs.Tab key={count} value={count} rightSection={<CountBadge count={counts?.[count] ?? 0} />}>
-              {label}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        {SECTIONS.map(({ count, section: Section }) => (
-          <Tabs.Panel key={count} value={count} pt="md">
-            <Section />
-          </Tabs.Panel>
-        ))}
-      </Tabs>
+      <ViewTabs
+        label="What waits"
+        fallback={first.count}
+        tabs={SECTIONS.map(({ count, label, section: Section }) => ({
+          value: count,
+          label,
+          mark: <CountBadge count={counts?.[count] ?? 0} />,
+          content: <Section />,
+        }))}
+      />
     </Stack>
   );
 }

@@ -1,5 +1,5 @@
 import type { WakeDetail, WakeView } from "@circadia/client";
-import { Button, Drawer, Group, Select, Stack, Tabs, Text } from "@mantine/core";
+import { Button, Drawer, Group, Select, Stack, Text } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -15,6 +15,7 @@ import { PageTitle } from "../parts/page-title";
 import { QueryView } from "../parts/query-view";
 import { TextFilter } from "../parts/text-filter";
 import { Ago, DateTime } from "../parts/time";
+import { ViewTabs } from "../parts/view-tabs";
 import { type Column, VirtualTable } from "../parts/virtual-table";
 import { WakeCircles } from "../parts/wake-circles";
 import { WakeGraph } from "../parts/wake-graph";
@@ -29,24 +30,18 @@ const IS_ADMITTED: Partial<Record<WakeView["decision"], boolean>> = { admitted: 
 
 /** Requests to wake agents: what was decided, and which guardrail decided it. */
 export default function WakesPage() {
-  const [tab, setTab] = useViewPart("tab", "list");
   const [wake, setWake] = useViewPart("wake");
   return (
     <Stack>
       <PageTitle about="Requests to wake an agent, with the decision and the guardrail behind it.">Wakes</PageTitle>
       <WakeCircles />
-      <Tabs value={tab} onChange={setTab} keepMounted={false}>
-        <Tabs.List aria-label="Wakes">
-          <Tabs.Tab value="list">Newest</Tabs.Tab>
-          <Tabs.Tab value="matrix">Who wakes whom</Tabs.Tab>
-        </Tabs.List>
-        <Tabs.Panel value="list" pt="md">
-          <WakeList onChoose={setWake} />
-        </Tabs.Panel>
-        <Tabs.Panel value="matrix" pt="md">
-          <WhoWakesWhom />
-        </Tabs.Panel>
-      </Tabs>
+      <ViewTabs
+        label="Wakes"
+        tabs={[
+          { value: "list", label: "Newest", content: <WakeList onChoose={setWake} /> },
+          { value: "matrix", label: "Who wakes whom", content: <WhoWakesWhom /> },
+        ]}
+      />
       {wake !== "" && <WakeDrawer wake={wake} onClose={() => setWake(null)} />}
     </Stack>
   );
