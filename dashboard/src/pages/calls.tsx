@@ -143,11 +143,11 @@ function columnsFor(onOpen: (call: string) => void): Column<CallView>[] {
     { id: "cost", header: "Money", width: "4rem", cell: (call) => (call.cost_usd === null ? "–" : formatUsd(call.cost_usd)), csvValue: (call) => call.cost_usd ?? "", isNumber: true, isWideOnly: true },
     { id: "held", header: "Held", width: "4.6rem", cell: (call) => seconds(call.held_seconds), csvValue: (call) => call.held_seconds, isNumber: true, isWideOnly: true },
     { id: "total", header: "Took", width: "5.6rem", cell: (call) => seconds(call.total_seconds), csvValue: (call) => call.total_seconds ?? "", isNumber: true, isWideOnly: true },
-    { id: "stop", header: "Stopped by", width: "3.6rem", cell: (call) => <Name text={call.stop_reason ?? ""} />, csvValue: (call) => call.stop_reason ?? "", isWideOnly: true },
+    { id: "stop", header: "Stop", width: "3.6rem", cell: (call) => <Name text={call.stop_reason ?? ""} />, csvValue: (call) => call.stop_reason ?? "", isWideOnly: true },
     {
       id: "show",
       header: "Details",
-      width: "3.8rem",
+      width: "3.4rem",
       cell: (call) => (
         <Button size="compact-xs" variant="default" onClick={() => onOpen(call.id)} aria-label={`Show the call ${call.id}`}>
           Show
