@@ -1,5 +1,8 @@
 """What the prompt of a pulse holds, and what cannot break out of it."""
 
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 
 from circadia.records.message import DeliveryState, Priority
@@ -58,6 +61,21 @@ async def test_the_prompt_has_the_waking_message_then_urgent_then_old_ones_withi
     team.launcher.end(team.launcher.running[0])
     await team.until(again.pulse_id)
     assert len(await team.inbox(bob)) == 30 - shown
+
+
+@pytest.mark.spec("WAKE-32")
+async def test_its_times_are_those_of_the_agents_clock(team: Fleet) -> None:
+    ann, bob = await team.agent("ann"), await team.agent("bob", {**LAUNCHED, "zone": "Pacific/Pago_Pago"})
+    now = team.clock.now().astimezone(ZoneInfo("Pacific/Pago_Pago"))
+    await team.send(ann, bob, "hi")
+    await team.worker.step()
+    await team.launcher.wait_for_running(1)
+    prompt = team.launcher.launches[0].prompt
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    assert f"It is {now.isoformat(timespec='seconds')}." in prompt
+    assert f" from ann at {now.isoformat(timespec='seconds')}," in prompt
+    assert f" minutes of pulses until {midnight.isoformat(timespec='seconds')}." in prompt
+    assert "+00:00" not in prompt
 
 
 @pytest.mark.spec("WAKE-32")

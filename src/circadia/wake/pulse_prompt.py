@@ -6,7 +6,7 @@ Messages are fenced, with sender and time: they are information, not instruction
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Final
 
 from circadia.records.message import Delivery
@@ -43,17 +43,18 @@ def build_prompt(
     """Return the prompt: the first waking message whatever its size, those that joined it, others within the budget.
 
     A message is included whole or left out: a left-out one is listed, stays unread, and blocks no other. `unread` is
-    sorted urgent first, then oldest first, and may be a part of all; `unread_in_all` counts waking messages too.
+    sorted urgent first, then oldest first, and may be a part of all; `unread_in_all` counts waking messages too. Times
+    are in the zone of `now`.
     """
     head = [f"You are {pulse.agent}. It is {now.isoformat(timespec='seconds')}. {_explain_run(pulse)}"]
     if instructions.strip():
         head.append(f"Your instructions for this run:\n{instructions.strip()}")
     joined = {delivery.message.id for delivery in waking}
     rest = [delivery for delivery in unread if delivery.message.id not in joined]
-    blocks = [(delivery, _fence_message(delivery)) for delivery in waking[:1]]
-    blocks += _select_fitting(waking[1:], JOINED_BYTES)
+    blocks = [(delivery, _fence_message(delivery, now.tzinfo)) for delivery in waking[:1]]
+    blocks += _select_fitting(waking[1:], JOINED_BYTES, now.tzinfo)
     room = max_tokens * BYTES_PER_TOKEN - _count_bytes(*head, *(block for _, block in blocks))
-    blocks += _select_fitting(rest, room)
+    blocks += _select_fitting(rest, room, now.tzinfo)
     shown_deliveries = [delivery for delivery, _ in blocks]
     if blocks:
         head.append(
@@ -69,11 +70,11 @@ def build_prompt(
     return PulsePrompt(text="\n\n".join(head), shown=shown_deliveries)
 
 
-def _select_fitting(deliveries: Sequence[Delivery], room: int) -> list[tuple[Delivery, str]]:
+def _select_fitting(deliveries: Sequence[Delivery], room: int, zone: tzinfo | None) -> list[tuple[Delivery, str]]:
     """Return the messages that fit into `room` bytes, with their blocks."""
     fitting: list[tuple[Delivery, str]] = []
     for delivery in deliveries:
-        block = _fence_message(delivery)
+        block = _fence_message(delivery, zone)
         if (size := _count_bytes(block)) <= room:
             room -= size
             fitting.append((delivery, block))
@@ -108,13 +109,14 @@ def _explain_run(pulse: Pulse) -> str:
     return what + again
 
 
-def _fence_message(delivery: Delivery) -> str:
+def _fence_message(delivery: Delivery, zone: tzinfo | None) -> str:
     message = delivery.message
     mark = f"message {message.id}"
     # No NUL: some launchers cannot pass one on, and one message would keep its reader from every run.
     content = _MARKS.sub(lambda match: " ".join(match[0]), message.content).replace("\0", "\ufffd")
     answers = f", answers {message.reply_to}" if message.reply_to else ""
+    at = message.at.astimezone(zone).isoformat(timespec="seconds")
     return (
-        f"<<<{mark} from {message.sender} at {message.at.isoformat(timespec='seconds')}, {message.priority.value} "
+        f"<<<{mark} from {message.sender} at {at}, {message.priority.value} "
         f"{message.type.value}, chain {message.root_id or message.id}{answers}>>>\n{content}\n<<<end of {mark}>>>"
     )

@@ -15,6 +15,7 @@ from circadia.records.coordination import RESIDENT
 from circadia.records.event import DeadLetterAlert, EventType
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
+from circadia.records.schedule import load_zone
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.event_log import EventLog
@@ -102,7 +103,7 @@ class PulseService:
             number,
             instructions=instructions,
             budgets=_describe_budgets(agent, spare, now),
-            now=now,
+            now=now.astimezone(load_zone(agent.coordination.zone)),
             max_tokens=agent.coordination.prompt_tokens,
         )
         shown_ids = [delivery.message.id for delivery in prompt.shown]
@@ -353,6 +354,7 @@ def _bound_run_seconds(pulse: Pulse, wakes: Sequence[Wake], spare: float | None)
 def _describe_budgets(agent: Agent, spare: float | None, now: datetime) -> str:
     most = agent.coordination.wake_guardrails.max_wakes_per_session
     allowance = "any number of" if most is None else f"at most {most}"
-    day = day_bounds(agent.coordination.zone, now)[1].isoformat(timespec="seconds")
+    zone = agent.coordination.zone
+    day = day_bounds(zone, now)[1].astimezone(load_zone(zone)).isoformat(timespec="seconds")
     left = "no limit of minutes a day" if spare is None else f"{spare / 60:.0f} minutes of pulses until {day}"
     return f"Budgets left: {allowance} wake_agent calls in this run; {left}."
