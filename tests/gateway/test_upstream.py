@@ -75,6 +75,21 @@ async def test_nothing_is_sent_again_where_a_repeat_could_do_harm(first: bytes) 
 
 
 @pytest.mark.spec("GATE-63")
+async def test_what_may_be_sent_once_only_is_not_sent_over_a_connection_that_may_be_closing() -> None:
+    async def script(caller: Caller) -> None:
+        await caller.request()
+        await caller.say(OK)
+        await caller.request()
+        caller.writer.close()  # an idle connection whose time was over when the call came
+
+    async with peer(script) as at, upstream(at) as it:
+        await it.send("POST", "/", [], b"x", again=True)
+        answer, whole = await it.send("POST", "/", [], b"y", again=True, once=True)
+        assert (answer.status, whole) == (200, b"ok")
+        assert len(at.heads) == 2
+
+
+@pytest.mark.spec("GATE-63")
 @pytest.mark.parametrize("status", [b"429 Slow", b"503 Busy"])
 async def test_a_date_to_try_again_at_is_left_to_the_caller(status: bytes) -> None:
     later = b"HTTP/1.1 %b\r\nretry-after: Wed, 21 Oct 2037 07:28:00 GMT\r\ncontent-length: 4\r\n\r\nbusy" % status
