@@ -108,7 +108,7 @@ async def test_what_contradicts_each_other_undecided_is_kept_open_in_the_block(n
     await night.run()
     assert len(await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)) == 1
     (asked,) = [each for each in mind.asked if RULES in each.rules]
-    flag = "Ann lives in Lisbon; but also: Ann lives in Porto. Which one holds is not decided"
+    flag = "Ann lives in Lisbon ↔ Ann lives in Porto"
     assert f"\n## Undecided\n| {flag}\n" in asked.data
     assert '- "Undecided" has statements' in asked.rules
     if trust is Trust.PERSON:

@@ -1,7 +1,8 @@
 """Contradictions: finds them among notes, and resolves them by date or reports them to the agent (SLEEP-22, SLEEP-29).
 
-A note states what holds now, then what held before, so that both can be asked for. A statement never ends a more
-trusted or a later one.
+A note states what holds now, then what held before, so that both can be asked for: `now (… – 2025-06-03: before)`, in
+which the model's sentences have the only words, whatever their language is. So has a flag: `one ↔ other`. A statement
+never ends a more trusted or a later one.
 
 What said that something was so counts less once it is over: the episodes that the model names, or those on which no
 other note rests than the one that ends. The judge sees each. So an episode that said two things keeps its weight
@@ -26,7 +27,13 @@ from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
-from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
+from circadia.sleeptime.proposals.prompts import (
+    NumberedLines,
+    ReferencedRows,
+    build_prompt,
+    episode_line,
+    speaker_label,
+)
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
 PAIRS: Final = 12
@@ -113,7 +120,7 @@ class Contradictions:
                 if _may_end(says, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
-                    flag_text = f"Not decided by date or source: {note.text}"
+                    flag_text = f"{note.text} ↔ {speaker_label(old)}: {episode_line(old)}"
                     why = "nothing later and as trusted tells of its end"
                     changes.append(flag(view, self.name, old.id, flag_text, [note, *rows.values()], why=why))
         return changes
@@ -139,7 +146,7 @@ class Contradictions:
             or newest.at <= _newest_time(over)
             or not projected_notes.is_trusted_enough(says, contradicted_rows)
         ):
-            text = f"{now}; but also: {before}. Which one holds is not decided"
+            text = f"{now} ↔ {before}"
             sources = [*says, *contradicted_rows, *held, *ended]
             return [flag(view, self.name, contradicted_rows[0].id, text, sources, why="no date decides between them")]
         return self._replace_statement(view, holds, over, now, before, held, ended, gone)
@@ -149,13 +156,13 @@ class Contradictions:
         held: Sequence[Episode], ended: Sequence[Episode], gone: set[str],
     ) -> Sequence[Change]:  # fmt: skip
         newest = max(held, key=lambda row: (row.at, row.number))
-        text = f"{now}; before (until {local_time(newest).date().isoformat()}): {before}."
+        text = f"{now} (… – {local_time(newest).date().isoformat()}: {before})"
         changes: list[Change] = []
         stale = list(over.episodes)
         instead = projected_notes.list_replacements(view)
         says_both = [
             note for note in holds.notes
-            if _has_nearly_all_words(note.text, f"{now} {before}")
+            if (_has_nearly_all_words(note.text, now) and _has_nearly_all_words(note.text, before, besides=now))
             or (over.notes and all(instead.get(old.id) == note.id for old in over.notes))
         ]  # fmt: skip
         if says_both:
@@ -262,8 +269,8 @@ def _newest_time(named: ReferencedRows) -> datetime:
     return max(row.at for row in (named.episodes or named.notes))
 
 
-def _has_nearly_all_words(text: str, other: str) -> bool:
-    other_terms = set(_term_list(other))
+def _has_nearly_all_words(text: str, other: str, *, besides: str = "") -> bool:
+    other_terms = set(_term_list(other)).difference(_term_list(besides))
     return bool(other_terms) and len(other_terms.intersection(_term_list(text))) >= SAYS * len(other_terms)
 
 
