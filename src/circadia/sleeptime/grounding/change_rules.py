@@ -15,6 +15,14 @@ from circadia.records.episode import Episode
 T = TypeVar("T")
 Rule = Callable[[Change, Mapping[EpisodeId, Episode]], str]
 """Returns the violation of a change, empty without one; the mapping holds the bank's sources by id."""
+
+
+class FinalRefusal(str):
+    """A reason that no other text takes away: the model does not get what is refused for it back (SLEEP-83)."""
+
+    __slots__ = ()
+
+
 AT_ONCE: Final = 20
 """Changes to check between two checks for waiting calls."""
 
@@ -36,7 +44,7 @@ def source_ids_of(change: Change) -> Sequence[EpisodeId]:
 def check_changes(changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]) -> list[str]:
     """Return the first violation of each change, empty without one; an operation may have found one itself."""
     return [
-        str((change.after or {}).get("refused") or "")
+        cast("str", (change.after or {}).get("refused"))
         or next((reason for rule in rules if (reason := rule(change, rows))), "")
         for change in changes
     ]

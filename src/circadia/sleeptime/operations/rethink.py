@@ -21,6 +21,7 @@ from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import FinalRefusal
 from circadia.sleeptime.grounding.figures import find_calendar_dates
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
@@ -195,10 +196,10 @@ def _moving_reason(view: PageContext, block: Block, line: str) -> str:
     """Return why a line may not leave a block for its notes; empty if it may."""
     before = next((each for each in view.blocks if each.label == block.label), block)
     if not _is_nearly_full(before) or len(block.value) - len(line) < MIN_KEPT * block.limit:
-        return "the block has room: a line that holds stays"
+        return FinalRefusal("the block has room: a line that holds stays")
     evidence = _evidence_of(block, line)
     if not any(evidence.intersection(note.evidence) for note in projected_notes.project_notes(view)):
-        return "no note says it, so it would be lost"
+        return FinalRefusal("no note says it, so it would be lost")
     return ""
 
 

@@ -18,7 +18,7 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.budget.savings import VERIFY
-from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import FinalRefusal, source_ids_of
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
@@ -65,6 +65,8 @@ REASONS: Final[Mapping[str, str]] = {
     MISSING: "the model gave no verdict on it",
 }
 """Why a change is refused, by verdict."""
+_FINAL: Final = frozenset({"unwanted", MISSING})
+"""Verdicts that no other text would change."""
 
 
 class ClaimVerdict(BaseModel):
@@ -202,8 +204,10 @@ async def _keep_lost(view: PageContext, change: Change, text: str) -> Sequence[C
 def refusal_reason(change: Change) -> str:
     """Return why its verdict refuses a change; empty if it does not."""
     after = change.after or {}
-    reason = REASONS.get(str(after.get(VERDICT, SAID)), "")
-    return f"{reason}: {after[WHY_NOT]}" if reason and WHY_NOT in after else reason
+    verdict = str(after.get(VERDICT, SAID))
+    reason = REASONS.get(verdict, "")
+    reason = f"{reason}: {after[WHY_NOT]}" if reason and WHY_NOT in after else reason
+    return FinalRefusal(reason) if verdict in _FINAL else reason
 
 
 def mark_missing_verdict(change: Change) -> Change:
