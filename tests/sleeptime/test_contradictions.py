@@ -107,6 +107,51 @@ async def test_what_held_before_stands_in_the_words_of_the_notes_and_a_range_of_
     assert '"(… – D: …)"' in judged.rules
 
 
+@pytest.mark.spec("SLEEP-22")
+@pytest.mark.parametrize(
+    ("old", "between", "new"),
+    [
+        (
+            "Ann has started the migration of Heron to PostgreSQL.",
+            (
+                "Ann will have finished the migration of Heron to PostgreSQL by Friday.",
+                "Ann expects to have finished the migration of Heron to PostgreSQL before May.",
+            ),
+            "Ann has finished the migration of Heron to PostgreSQL.",
+        ),
+        (
+            "Ann beginnt mit dem Umbau von Haus 7.",
+            (
+                "Ann will den Umbau von Haus 7 bis Freitag abgeschlossen haben.",
+                "Ann hat den Umbau von Haus 7 zur Hälfte abgeschlossen.",
+            ),
+            "Ann hat den Umbau von Haus 7 abgeschlossen.",
+        ),
+    ],
+)
+async def test_what_has_ended_is_compared_though_near_repetitions_are_nearer(
+    stand: Stand, old: str, between: Sequence[str], new: str
+) -> None:
+    night = Night(stand, operations=[Consolidate(), Contradictions()])
+    for day, text in enumerate((old, *between)):
+        night.mind = answering(writing(text))
+        await night.said(text, at=MAY + timedelta(days=day))
+        await night.run()
+
+    def compare(prompt: Prompt) -> ComparisonAnswer:
+        keys = {row.text: row.key for row in parse_rows(prompt.data)}
+        compared = {frozenset(pair) for pair in re.findall(r"(n\d+) with (n\d+)", prompt.data)}
+        if frozenset((keys.get(new), keys.get(old))) not in compared:
+            return ComparisonAnswer(found=[])
+        return found(new, old, [keys[new]], [keys[old]])
+
+    night.mind = answering(writing(new), compare)
+    await night.said(new, at=JUNE)
+    await night.run()
+    assert old not in await night.texts()
+    assert set(between) <= set(await night.texts())
+
+
 @pytest.mark.spec("SLEEP-22", "SLEEP-24")
 async def test_the_range_of_days_dates_no_relative_day_that_stands_before_it(stand: Stand) -> None:
     night = Night(stand)

@@ -36,10 +36,10 @@ from circadia.sleeptime.proposals.prompts import (
 )
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
-PAIRS: Final = 12
+PAIRS: Final = 16
 """Pairs of notes that one question compares."""
-PARTNERS: Final = 2
-"""Notes to compare a new one with."""
+PARTNERS: Final = 4
+"""Notes to compare a new one with, as many by words and by meaning: near repetitions may be before what has ended."""
 MIN_SIMILARITY: Final = 0.25
 """Cosine above which two notes may be on the same subject."""
 EVIDENCE: Final = 6
