@@ -63,9 +63,12 @@ def add_note(
 def retire_note(view: PageContext, operation: str, note: Note, *, why: str, instead: str | None = None) -> Change:
     """Return a change that removes a note from searches; `instead` is the note that replaces it, if one does.
 
-    A replacement is no removal. The change is only applied if that note exists.
+    A replacement is no removal. The change is only applied if that note exists. Beliefs that a pass has drawn are
+    marked, unless a person has restored them: their sources stay.
     """
     before: dict[str, object] = {"text": note.text, "evidence": list(note.evidence)}
+    if note.kind is NoteKind.BELIEF and note.pass_id is not None and not note.returned:
+        before["belief"] = True
     after: dict[str, object] | None = {"instead": instead} if instead else None
     return _build_change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, after=after, why=why)
 

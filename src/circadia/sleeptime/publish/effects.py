@@ -7,6 +7,7 @@ Keys of a change's `after`, by kind:
     demote_episode  reason, evidence, weight
     write_block     value, spans [[start, end, [episode ids]]], version (of the written block; set when it is)
 and of its `before`:
+    retire_note     text, evidence, belief (whether a pass has drawn it from what stays)
     write_block     value, spans, version (of the block that the pass has read; 0 for none)
 """
 

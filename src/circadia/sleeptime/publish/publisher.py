@@ -26,6 +26,9 @@ CEILING_SHARE: Final = 0.05
 """SLEEP-31: share of a bank's notes that one pass may retire."""
 CEILING_NOTES: Final = 20
 """SLEEP-31: number of notes that one pass may retire."""
+FREE_BELIEFS: Final = 6
+"""Beliefs that one pass may retire besides: as many as one question judges. A false one stands first in the blocks, and
+its loss takes no source: what it was drawn from stays, and its like can be drawn again."""
 SHORTEST: Final = 0.5
 """SLEEP-31: a block that would keep less of its text than this waits for a person."""
 WAITING: Final = 200
@@ -81,7 +84,7 @@ class Publisher:
         first = await tx.passes.last_change_number(run.id) + 1
         numbered = [replace(change, pass_id=run.id, number=first + at) for at, change in enumerate(changes)]
         retired = await tx.passes.find_changes(run.id, state=ChangeState.PUBLISHED, kind=ChangeKind.RETIRE_NOTE)
-        removed = sum(map(_is_removal, retired))
+        removed = [change for change in retired if _is_removal(change)]
         ceiling = await self._retirement_limit(tx, bank)
         source_rows = await self._effects.fetch_source_rows(tx, numbered)
         waiting = await _find_waiting_edits(tx, bank, numbered)
@@ -101,10 +104,11 @@ class Publisher:
                 )
                 continue
             retires = _is_removal(change)
-            if run.dry_run or run.review or _waits(change) or (retires and removed >= ceiling):
+            exceeds = retires and _count_toward_ceiling([*removed, change]) > ceiling
+            if run.dry_run or run.review or _waits(change) or exceeds:
                 written.append(self._with_state(change, ChangeState.STAGED, change.why))
                 continue
-            removed += retires
+            removed += [change] if retires else []
             written.append(await self._apply(tx, bank, change, source_rows))
         await self._effects.flush_notes(tx, bank, source_rows)
         await tx.passes.save_changes(written)
@@ -316,6 +320,11 @@ async def _find_waiting_edits(tx: Tx, bank: Bank, changes: Sequence[Change]) -> 
 def _is_removal(change: Change) -> bool:
     """Return whether a note is retired without a replacement."""
     return change.kind is ChangeKind.RETIRE_NOTE and not (change.after or {}).get("instead")
+
+
+def _count_toward_ceiling(removed: Sequence[Change]) -> int:
+    beliefs = sum(bool((change.before or {}).get("belief")) for change in removed)
+    return len(removed) - min(beliefs, FREE_BELIEFS)
 
 
 def _waits(change: Change) -> bool:
