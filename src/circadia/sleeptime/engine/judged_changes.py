@@ -29,6 +29,10 @@ class JudgedChanges:
         """Return what is not proposed once more: all but what a refused text was to replace."""
         return [change for change in self.changes if not _is_replaced_by(change, self._refused_targets)]
 
+    def list_refused_notes(self) -> set[str]:
+        """Return the ids of the notes that were refused, which do not exist."""
+        return {change.target for change, why in self._pairs if why and change.kind is ChangeKind.ADD_NOTE}
+
     def list_refused(self, changes: Sequence[Change]) -> Sequence[RefusedText]:
         """Return the texts among a step's changes that were refused for a reason that another text may take away.
 

@@ -23,15 +23,21 @@ class FinalRefusal(str):
     __slots__ = ()
 
 
+UNKNOWN: Final = "unknown "
+"""Before an id in the evidence that the model was not shown."""
+NOTE: Final = "not_"
+"""Beginning of the ids of notes that passes make; an episode that was imported may have any other id."""
 AT_ONCE: Final = 20
 """Changes to check between two checks for waiting calls."""
 
 
 def source_ids_of(change: Change) -> Sequence[EpisodeId]:
-    """Return the ids of the sources of a note or a block, each once; none for other changes."""
+    """Return the ids of the episodes behind a note, a block or a flag, each once; none for other changes."""
     after = cast("Mapping[str, Any]", change.after or {})
     if change.kind is ChangeKind.ADD_NOTE:
         named: Sequence[str] = after.get("evidence", ())
+    elif change.kind is ChangeKind.FLAG:
+        named = [key for key in after.get("evidence", ()) if not key.startswith(NOTE)]
     elif change.kind is ChangeKind.WRITE_BLOCK:
         edit = cast("Mapping[str, Sequence[str]]", after.get("edit") or {})
         named = [episode_id for _, _, episodes in after.get("spans") or () for episode_id in episodes]

@@ -72,7 +72,9 @@ class Contradictions:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for what new notes declare ended, and steps that compare them with others."""
-        new = [note for note in projected_notes.project_new_notes(view) if note.kind is NoteKind.CONSOLIDATION]
+        refused = projected_notes.list_refused_drafts(view)
+        notes = [note for note in projected_notes.project_new_notes(view) if note.id not in refused]
+        new = [note for note in notes if note.kind is NoteKind.CONSOLIDATION]
         ended = projected_notes.list_ended_by_notes(view)
         steps = [Step(name="what new notes say is over", notes=new)] if ended else []
         pairs = list(_find_pairs(view, new, ended)) if new else []
@@ -90,9 +92,12 @@ class Contradictions:
         return steps
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        pairs = cast("Sequence[Pair]", step.data.get("pairs", ()))
-        if not pairs:
+        if "pairs" not in step.data:
             return await self._demote_ended(step.notes, view)
+        shown = {note.id for note in step.notes}
+        pairs = [pair for pair in cast("Sequence[Pair]", step.data["pairs"]) if shown.issuperset(n.id for n in pair)]
+        if not pairs:
+            return ()
         lines = await _build_lines(view, step.notes, pairs)
         refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         lines.add_refusals(refused)
@@ -223,7 +228,9 @@ def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId
     They are those that it ends, those that rest on nothing but what it ends, and those on the same subject.
     """
     known = {note.id: note for note in view.notes}
-    others = [note for note in projected_notes.project_notes(view) if note.kind is NoteKind.CONSOLIDATION]
+    refused = projected_notes.list_refused_drafts(view)
+    notes = [note for note in projected_notes.project_notes(view) if note.id not in refused]
+    others = [note for note in notes if note.kind is NoteKind.CONSOLIDATION]
     near = RelatedIndex(others, vector_of=view.vector_of).find_nearest_each(
         new, PARTNERS, min_similarity=MIN_SIMILARITY
     )

@@ -14,12 +14,11 @@ from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import UNKNOWN
 from circadia.sleeptime.proposals.operation import PageContext
 
 INHERITED: Final = 0.9
 """SLEEP-20: share of its most important source's importance that a note inherits."""
-UNKNOWN: Final = "unknown "
-"""Before an id in the evidence that the model was not shown."""
 STALE_WEIGHT: Final = 0.3
 """SLEEP-29: factor on the importance of a stale episode."""
 

@@ -16,10 +16,9 @@ from circadia.errors import Conflict, NotFound
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Leftover, Pass
-from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import NOTE, UNKNOWN, source_ids_of
 from circadia.sleeptime.proposals.block_edits import edit_key
-from circadia.sleeptime.proposals.changes import UNKNOWN
-from circadia.sleeptime.publish.effects import NOTE, Effects, SourceRows
+from circadia.sleeptime.publish.effects import Effects, SourceRows, drop_note_ids
 from circadia.stores.base import Tx
 
 CEILING_SHARE: Final = 0.05
@@ -98,6 +97,8 @@ class Publisher:
             if why_not:
                 written.append(self._with_state(change, ChangeState.REFUSED, why_not))
                 continue
+            if change.kind is ChangeKind.FLAG:
+                change = drop_note_ids(change, _list_refused_notes(written)) or change
             if edit_key(change) in waiting:
                 written.append(
                     self._with_state(change, ChangeState.REFUSED, "the same edit waits for a person already")
@@ -307,6 +308,14 @@ def _has_forgotten_source(change: Change, source_rows: SourceRows) -> bool:
         source_id not in source_rows.bank_ids and not source_id.startswith(UNKNOWN)
         for source_id in source_ids_of(change)
     )
+
+
+def _list_refused_notes(changes: Sequence[Change]) -> Collection[str]:
+    return {
+        change.target
+        for change in changes
+        if change.kind is ChangeKind.ADD_NOTE and change.state is ChangeState.REFUSED
+    }
 
 
 async def _find_waiting_edits(tx: Tx, bank: Bank, changes: Sequence[Change]) -> Collection[tuple[str, str, str]]:
