@@ -254,7 +254,9 @@ class Effects:
 
 
 def drop_note_ids(change: Change, gone: Collection[str]) -> Change | None:
-    """Return a flag that does not name these notes; none if it is about nothing else."""
+    """Return a change, a flag without these notes among its evidence; none if it is about nothing else."""
+    if change.kind is not ChangeKind.FLAG:
+        return change
     after = _after(change)
     named = cast("Sequence[str]", after.get("evidence", ()))
     left = [key for key in named if key not in gone]

@@ -97,8 +97,7 @@ class Publisher:
             if why_not:
                 written.append(self._with_state(change, ChangeState.REFUSED, why_not))
                 continue
-            if change.kind is ChangeKind.FLAG:
-                change = drop_note_ids(change, _list_refused_notes(written)) or change
+            change = drop_note_ids(change, _list_refused_notes(written)) or change
             if edit_key(change) in waiting:
                 written.append(
                     self._with_state(change, ChangeState.REFUSED, "the same edit waits for a person already")
@@ -106,7 +105,7 @@ class Publisher:
                 continue
             retires = _is_removal(change)
             exceeds = retires and _count_toward_ceiling([*removed, change]) > ceiling
-            if run.dry_run or run.review or _waits(change) or exceeds:
+            if run.dry_run or run.review or exceeds or _waits(change):
                 written.append(self._with_state(change, ChangeState.STAGED, change.why))
                 continue
             removed += [change] if retires else []
