@@ -1,5 +1,6 @@
 """An edit of a block is made whatever else the block has, also one that waited for a person (SLEEP-27, SLEEP-32)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
@@ -9,9 +10,10 @@ import pytest
 from circadia.llm.chat_model import Prompt
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
-from circadia.sleeptime.operations.consolidate import Consolidate
+from circadia.sleeptime.operations.consolidate import Consolidate, ConsolidationAnswer, NoteDraft
 from circadia.sleeptime.operations.contradictions import ComparisonAnswer, Contradiction, Contradictions
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
 from circadia.testing.rule_based_model import parse_rows
 from tests.sleeptime.night import Night, answering, writing
 from tests.sleeptime.stand import Stand
@@ -62,6 +64,15 @@ async def test_an_edit_that_is_refused_takes_no_later_one_with_it(night: Night) 
     assert await night.refused() == ["'Faro' is in no source"]
 
 
+@pytest.mark.spec("SLEEP-27", "SLEEP-83")
+async def test_no_line_goes_for_a_text_that_another_edit_was_to_write_and_that_is_refused(night: Night) -> None:
+    await rethought(night, edits(("learned", None, "Ann lives in Porto."), ("learned", None, "Ann has a home.")))
+    faro = "Ann lives in Faro."
+    wrong = edits(("learned", "Ann lives in Porto.", faro), ("learned", "Ann has a home.", faro))
+    await rethought(night, wrong, note="Ann has a cat.")
+    assert await value(night) == "Ann lives in Porto.\nAnn has a home."
+
+
 @pytest.mark.spec("SLEEP-30")
 @pytest.mark.parametrize("also", [(), ("Ann: room 2.",)])
 async def test_what_replaces_a_person_s_own_words_waits_for_a_person_as_one_edit_of_the_block_of_then(
@@ -108,7 +119,7 @@ async def test_what_contradicts_each_other_undecided_is_kept_open_in_the_block(n
     await night.run()
     assert len(await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)) == 1
     (asked,) = [each for each in mind.asked if RULES in each.rules]
-    flag = "Ann lives in Lisbon; but also: Ann lives in Porto. Which one holds is not decided"
+    flag = "Ann lives in Lisbon ↔ Ann lives in Porto"
     assert f"\n## Undecided\n| {flag}\n" in asked.data
     assert '- "Undecided" has statements' in asked.rules
     if trust is Trust.PERSON:
@@ -118,6 +129,60 @@ async def test_what_contradicts_each_other_undecided_is_kept_open_in_the_block(n
         (waiting,) = await night.changes(ChangeKind.WRITE_BLOCK, ChangeState.STAGED)
         edit = cast("Mapping[str, Sequence[str]]", (waiting.after or {})["edit"])
         assert {each.id for each in told} <= set(edit["ids"])
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-27", "SLEEP-83")
+@pytest.mark.parametrize("review", [False, True])
+async def test_an_undecided_contradiction_names_only_notes_that_exist_and_a_second_try_shows_no_other(
+    night: Night, review: bool
+) -> None:
+    await rethought(night, edits(("learned", None, "Ann lives in Porto.")))
+    refused = "Ann lives in Lisbon, at last."
+
+    def compared(prompt: Prompt) -> ComparisonAnswer:
+        keys = {row.text: row.key for row in parse_rows(prompt.data)}
+        if not keys.keys() >= {refused, "Ann lives in Porto."}:
+            return ComparisonAnswer(found=[])
+        one = Contradiction(
+            now="Ann lives in Lisbon", before="Ann lives in Porto", holds=[keys["Ann lives in Porto."]],
+            ended=[keys[refused]], verdict="unclear",
+        )  # fmt: skip
+        return ComparisonAnswer(found=[one])
+
+    def judged(prompt: Prompt) -> ClaimVerdicts:
+        claims = re.findall(r"(?m)^(c\d+) .*\] (.*)$", prompt.data)
+        wrong = {refused: "not_said", "Ann lives in Faro.": "not_said"}
+        return ClaimVerdicts(
+            verdicts=[ClaimVerdict.model_validate({"id": k, "verdict": wrong.get(text, "said")}) for k, text in claims]
+        )
+
+    def consolidated(prompt: Prompt) -> ConsolidationAnswer:
+        new = [row.key for row in parse_rows(prompt.data) if row.part == "Said now"]
+        return ConsolidationAnswer(notes=[] if "Refused" in prompt.data else [NoteDraft(text=refused, ids=new)])
+
+    night.mind = mind = answering(consolidated, compared, judged, edits(("learned", None, "Ann lives in Faro.")))
+    await night.said("Ann lives in Lisbon, I read.", "Faro is fine, too.")
+    await night.run(review=review)
+    (flag,) = await night.changes(ChangeKind.FLAG)
+    assert flag.state is (ChangeState.STAGED if review else ChangeState.PUBLISHED)
+    named = {flag.target, *cast("Sequence[str]", (flag.after or {})["evidence"])}
+    assert {each for each in named if each.startswith("not_")} == {each.id for each in await night.notes()}
+    assert flag.target in named
+    first, again = [each.data for each in mind.asked if RULES in each.rules]
+    assert refused in first
+    assert refused not in again
+    assert "## Undecided\n| Ann lives in Lisbon ↔ Ann lives in Porto\n" in again
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-31")
+async def test_a_note_that_names_what_was_not_shown_is_compared_with_nothing(night: Night) -> None:
+    await rethought(night, edits(("learned", None, "Ann lives in Porto.")))
+    night.mind = mind = answering(
+        ConsolidationAnswer(notes=[NoteDraft(text="Ann lives in Lisbon.", ids=["e1", "e99"])])
+    )
+    await night.said("Ann lives in Lisbon, I read.")
+    await night.run()
+    assert not [each for each in mind.asked if "compare statements" in each.rules]
 
 
 @pytest.mark.spec("SLEEP-32", "SLEEP-83")

@@ -139,12 +139,13 @@ async def test_a_note_that_names_what_it_was_not_shown_is_refused_and_that_is_re
 @pytest.mark.spec("SLEEP-20", "SLEEP-82")
 async def test_one_line_of_a_person_makes_a_note_and_one_of_a_tool_does_not(stand: Stand) -> None:
     notes = [NoteDraft(text="Ann lives in Porto.", ids=["e1"]), NoteDraft(text="The disk is full.", ids=["e2"])]
-    night = Night(stand, answering(ConsolidationAnswer(notes=notes)))
+    night = Night(stand, mind := answering(ConsolidationAnswer(notes=notes)))
     await night.said("I live in Porto.")
     await night.said("The disk is full.", trust=Trust.TOOL)
     await night.run()
     assert await night.texts() == ["Ann lives in Porto."]
     assert await night.refused() == ["what nobody in the conversation said needs 2 sources, not 1"]
+    assert len(data_of(mind, "write the notes of a memory")) == 1, "no other words of the model give it a source"
 
 
 @pytest.mark.spec("SLEEP-20", "SLEEP-83")

@@ -1,9 +1,10 @@
 """Of what says the same one stays, and nothing that differs in meaning is taken for the same."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -13,10 +14,14 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Demotion, Episode
 from circadia.records.note import NoteKind
+from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.dedupe import Dedupe
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import PageContext
+from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdicts
+from circadia.testing.rule_based_model import parse_rows
 from tests.sleeptime.episode_builders import FRIDAY, note, numbered, page, said
+from tests.sleeptime.night import Night, answering, writing
 from tests.sleeptime.stand import Stand
 
 pytestmark = pytest.mark.spec("SLEEP-20", "SLEEP-29")
@@ -156,20 +161,20 @@ VAULT = "The vault has the deploy key."
 
 @pytest.mark.spec("SLEEP-50", "SLEEP-89")
 @pytest.mark.parametrize(
-    ("text", "person", "values", "again"),
+    ("text", "person", "values", "by"),
     [
-        ("The key from the vault is the one to deploy with.", "I deploy with the vault's key.", {}, True),
-        (VAULT, "Yes, the vault has the key to deploy.", {}, True),
-        (VAULT, "I am going to rotate the deploy key.", {}, False),  # copied, in words that are not the person's
-        ("The vault has deploy key 4711.", "The vault has the deploy key.", {}, False),
-        ("Ann keeps the deploy key in Porto.", "The vault has my deploy key.", {}, False),
-        (VAULT, "Yes, the vault has the key to deploy.", {"refused": "it rests on nothing"}, False),
-        (VAULT, "Yes, the vault has the key to deploy.", {"unknown_ids": ["e9"]}, False),
-        (VAULT, "", {}, False),
+        ("The key from the vault is the one to deploy with.", "I deploy with the vault's key.", {}, "agent person"),
+        (VAULT, "Yes, the vault has the key to deploy.", {}, "agent person"),
+        (VAULT, "I am going to rotate the deploy key.", {}, "agent"),  # copied, in words that are not the person's
+        ("The vault has deploy key 4711.", "The vault has the deploy key.", {}, ""),
+        ("Ann keeps the deploy key in Porto.", "The vault has my deploy key.", {}, ""),
+        (VAULT, "Yes, the vault has the key to deploy.", {"refused": "it rests on nothing"}, ""),
+        (VAULT, "Yes, the vault has the key to deploy.", {"unknown_ids": ["e9"]}, ""),
+        (VAULT, "", {}, "agent"),
     ],
 )
-async def test_a_note_of_mixed_sources_is_proposed_by_what_persons_said_if_that_may_carry_it(
-    text: str, person: str, values: dict[str, Any], again: bool
+async def test_a_note_of_mixed_sources_is_proposed_by_each_more_trusted_part_that_may_carry_it(
+    text: str, person: str, values: dict[str, Any], by: str
 ) -> None:
     tool = [said(VAULT, trust=Trust.TOOL), said("vault: deploy key 4711 in Porto", trust=Trust.TOOL)]
     agent = said(VAULT, trust=Trust.AGENT, speaker="helper")
@@ -177,8 +182,52 @@ async def test_a_note_of_mixed_sources_is_proposed_by_what_persons_said_if_that_
     mixed = add_note(view, "consolidate", NoteKind.CONSOLIDATION, text, view.page, why="said", **values)
     view = replace(view, proposed=[mixed])
     changes = [change for change in await found(view) if change.kind is not ChangeKind.DEMOTE_EPISODE]
-    assert [change.kind for change in changes] == ([ChangeKind.ADD_NOTE, ChangeKind.RETIRE_NOTE] if again else [])
-    for alone, gone in [changes] if again else ():
+    assert [str((change.after or {})["trust"]) for change in changes[::2]] == by.split()
+    before = mixed
+    for alone, gone in zip(changes[::2], changes[1::2], strict=True):
         after = alone.after or {}
-        assert (after["text"], after["evidence"], after["trust"]) == (text, ["epi_4"], "person")
-        assert (gone.target, gone.after) == (mixed.target, {"instead": alone.target})
+        agent_and_person = ["epi_3", "epi_4"] if person else ["epi_3"]
+        assert after["text"] == text
+        assert after["evidence"] == (["epi_4"] if after["trust"] == "person" else agent_and_person)
+        assert (gone.target, gone.after) == (before.target, {"instead": alone.target})
+        before = alone
+
+
+NOTED: Final = ("My sister lives in Porto.", "Noted: your sister lives in Porto.", "contacts: sister, Porto")
+SISTER: Final = "Ann's sister lives in Porto."
+
+
+@pytest.mark.spec("SLEEP-50", "SLEEP-89")
+@pytest.mark.parametrize(
+    ("levels", "carries", "trust"),
+    [
+        ((Trust.PERSON, Trust.AGENT), Trust.PERSON, Trust.PERSON),
+        ((Trust.PERSON, Trust.AGENT), Trust.AGENT, Trust.AGENT),
+        ((Trust.PERSON, Trust.AGENT, Trust.TOOL), Trust.PERSON, Trust.PERSON),
+        ((Trust.PERSON, Trust.AGENT, Trust.TOOL), Trust.AGENT, Trust.AGENT),
+        ((Trust.PERSON, Trust.AGENT, Trust.TOOL), Trust.TOOL, Trust.TOOL),
+        ((Trust.AGENT, Trust.TOOL), Trust.AGENT, Trust.AGENT),
+    ],
+)
+async def test_a_note_is_as_trusted_as_the_best_of_what_carries_it_alone_as_the_judge_finds(
+    stand: Stand, levels: Sequence[Trust], carries: Trust, trust: Trust
+) -> None:
+    night = Night(stand, operations=[Consolidate(), Dedupe()])
+    said_by = dict(zip(Trust, NOTED, strict=False))
+    rows = {each: (await night.said(said_by[each], trust=each, speaker=f"{each}"))[0] for each in levels}
+
+    def judge(prompt: Prompt) -> ClaimVerdicts:
+        """Find a claim said if it cites the line of the least trust that it needs."""
+        (needed,) = [row.key for row in parse_rows(prompt.data) if row.speaker == carries]
+        cited = re.findall(r"(?m)^(c\d+) \[([^]]*)\]", prompt.data)
+        return ClaimVerdicts(
+            verdicts=[
+                ClaimVerdict(id=key, verdict="said" if needed in ids.split() else "not_said") for key, ids in cited
+            ]
+        )
+
+    night.mind = answering(writing(SISTER), judge)
+    await night.run()
+    (standing,) = await night.notes()
+    assert (standing.text, standing.trust) == (SISTER, trust)
+    assert set(standing.evidence) == {rows[each].id for each in levels if each.rank <= trust.rank}

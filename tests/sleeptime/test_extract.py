@@ -1,5 +1,6 @@
 """Without a model, what was said about one subject becomes a note of the sentences that say the most."""
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -54,10 +55,10 @@ async def test_a_note_has_the_sentences_about_the_subject_with_their_days_and_sp
     (change,) = await notes(view)
     after = dict(change.after or {})
     text = str(after["text"])
-    assert text.startswith("On 2023-05-12, ")
+    assert re.match(r"2023-05-12 (?:ann|ben): ", text)
     assert "last year (2022)" in text
-    assert "ben said: " in text
-    assert "ann said: " in text
+    assert "ben: " in text
+    assert "ann: " in text
     assert "How are you" not in text
     assert "see you soon" not in text
     rests = [each for each in view.page if each.id in cast("Sequence[str]", after["evidence"])]

@@ -5,7 +5,7 @@ import pytest
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, RethinkAnswer
-from tests.sleeptime.night import Night
+from tests.sleeptime.night import Night, data_of
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_rethink import RULES, edits, rethought, value
 
@@ -67,9 +67,10 @@ async def test_a_line_leaves_a_block_only_for_want_of_room_and_only_if_a_note_sa
     await filled(night, "Ann has a cat.", "Ann has a dog.", "Ann has a red bike.", limit=limit)
     before = await value(night)
     out = BlockEdit(label="learned", old_text=line, new_text="", moved=True, ids=[])
-    await rethought(night, RethinkAnswer(edits=[out]))
+    mind = await rethought(night, RethinkAnswer(edits=[out]))
     assert await value(night) == before
     assert reason in await night.refused()
+    assert len(data_of(mind, RULES)) == 1, "the model can do nothing about it"
 
 
 @pytest.mark.spec("SLEEP-85")

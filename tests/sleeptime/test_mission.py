@@ -18,7 +18,7 @@ from circadia.sleeptime.publish.claim_verifier import ClaimVerdict, ClaimVerdict
 from circadia.stores.base import Store
 from circadia.testing.clock import ManualClock
 from tests.sleeptime.answers_stand import HOME, Hall, expecting, tier_mind
-from tests.sleeptime.night import Night, answering, writing
+from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 
 pytestmark = pytest.mark.spec("MEM-36")
@@ -94,6 +94,7 @@ async def test_what_the_mission_does_not_want_is_refused_on_record(stand: Stand)
     await night.run()
     assert await night.texts() == []
     assert await night.refused() == ["the mission of the bank does not want it remembered, as the model judges: health"]
+    assert len(data_of(mind, "write the notes of a memory")) == 1, "no other words make it wanted"
     assert '- "unwanted": ' in next(each.rules for each in mind.asked if "You judge whether" in each.rules)
 
 

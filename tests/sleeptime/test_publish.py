@@ -9,7 +9,8 @@ import pytest
 
 from circadia.errors import Conflict
 from circadia.ids import EpisodeId
-from circadia.records.change import FORGOTTEN, Change, ChangeKind
+from circadia.memory.forgetting import forget
+from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.sleeptime.publish.publisher import BankWatermark, PageProgress
@@ -179,6 +180,37 @@ async def test_a_note_that_an_undo_brings_back_is_found_though_the_index_was_loa
     async with stand.store.begin_write() as tx:
         await stand.publisher.undo(tx, cleaner, stand.bank, by="ann")
     assert await found() == ["n1"]
+
+
+@pytest.mark.spec("SLEEP-22", "MEM-03")
+async def test_a_flag_of_what_was_forgotten_meanwhile_quotes_nothing(stand: Stand) -> None:
+    kept, gone = await stand.said("I live in Porto.", "I live in Faro.")
+    flags = [
+        stand.change(ChangeKind.FLAG, row.id, after={"text": row.text, "evidence": [row.id, "not_1"]}, why="open")
+        for row in (kept, gone)
+    ]
+    async with stand.store.begin_write() as tx:
+        await forget(tx, stand.bank, [gone.id])
+    run = await stand.begun()
+    await stand.publish(run, *flags)
+    async with stand.store.begin_read() as tx:
+        first, second = await tx.passes.find_changes(run.id)
+    assert (first.state, first.after) == (ChangeState.PUBLISHED, {"text": "I live in Porto.", "evidence": [kept.id]})
+    assert (second.state, second.after) == (ChangeState.REFUSED, None)
+
+
+@pytest.mark.spec("SLEEP-31")
+async def test_beliefs_that_a_pass_drew_leave_beside_the_ceiling_of_other_notes(stand: Stand) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    maker = await stand.begun("p0")
+    await stand.publish(maker, *(stand.note(f"n{at}", sources) for at in range(40)))
+    await stand.ended(maker)
+    run = await stand.begun()
+    beliefs = [stand.change(ChangeKind.RETIRE_NOTE, f"n{at}", before={"belief": True}, why="false") for at in range(7)]
+    others = [stand.change(ChangeKind.RETIRE_NOTE, f"n{at}", why="stale") for at in range(7, 12)]
+    await stand.publish(run, *others[:1], *beliefs, *others[1:])
+    states = [state for state, _ in await stand.changes(run)]
+    assert states == ["published"] * 8 + ["staged"] * 4, "six beliefs, and two of 40 of any kind"
 
 
 @pytest.mark.spec("SLEEP-31")

@@ -152,6 +152,37 @@ async def test_a_belief_is_asked_about_again_when_its_evidence_falls_and_is_give
     assert [each.operation for each in retired] == ["contradictions", "reflect"]
 
 
+@pytest.mark.spec("SLEEP-21", "SLEEP-31")
+async def test_all_beliefs_that_one_question_finds_false_go_in_one_pass_of_a_small_bank(night: Night) -> None:
+    drawn = [f"Ann runs {how}." for how in ("every day", "in parks", "alone", "early", "far", "slowly", "for fun")]
+    await noted(night, 1, 5, ReflectionAnswer(beliefs=[Belief(text=text, ids=["e1", "e2"]) for text in drawn]))
+    first, *_ = [each for each in await night.notes() if each.kind is NoteKind.BELIEF]
+    async with night.stand.store.begin_write() as tx:
+        assert await night.stand.memory.episodes.demote(
+            tx, night.stand.bank, first.evidence[0], by="ann", reason="it was a joke", evidence="letter", weight=0.3
+        )
+    shown: list[str] = []
+
+    def judged(prompt: Prompt) -> ReflectionAnswer:
+        keys = [row.key for row in parse_rows(prompt.data) if row.key.startswith("b")]
+        shown.extend(keys)
+        return ReflectionAnswer(beliefs=[], checked=[BeliefCheck(id=key, holds=False) for key in keys])
+
+    night.mind = answering(judged)
+    run = (await night.run()).run
+    assert len(shown) == 7
+    changes = await night.changes(ChangeKind.RETIRE_NOTE)
+    assert [each.state for each in changes] == [ChangeState.PUBLISHED] * 7, "six, and one of the ceiling of 5 %"
+    assert len(await night.notes()) == 4, "what they were drawn from stays"
+    async with night.stand.store.begin_write() as tx:
+        await night.stand.publisher.undo(tx, run, night.stand.bank, by="ann")
+    night.mind = answering(judged)
+    await night.run(full=True)
+    again = (await night.changes(ChangeKind.RETIRE_NOTE))[7:]
+    waiting = [each.state for each in again if each.state is ChangeState.STAGED]
+    assert len(waiting) == 6, "what a person has brought back counts as any other note"
+
+
 @pytest.mark.spec("SLEEP-21")
 async def test_a_belief_that_still_holds_stays_and_only_beliefs_that_were_shown_can_fall(night: Night) -> None:
     await noted(night, 1, 5, RUNS)

@@ -396,7 +396,7 @@ async def test_no_date_that_is_told_from_the_day_of_a_message_gets_into_a_note_o
     await night.said(opener, "The season opener will be fun.", at=MAY)
     night.mind = answering(writing(opener), edits(("learned", None, opener)))
     await night.run()
-    dated = "Our season opener is next week (week of 2025-05-05)."
+    dated = "Our season opener is next week (2025-05-05 – 2025-05-11)."
     assert [each.text for each in await night.notes()] == [dated]
     assert await value(night) == dated
 

@@ -29,12 +29,9 @@ def test_plain_sentences_state_facts(text: str, stated: list[str]) -> None:
 
 
 def test_what_a_note_says_was_before_is_kept_beside_what_holds() -> None:
-    note = "Ann lives in Lisbon; before (until 2025-03-03): Ann lived in Porto. Ann works as a nurse."
+    note = "Ann lives in Lisbon (… – 2025-03-03: Ann lived in Porto). Ann works as a nurse."
     home, work = find_facts("", note)
-    assert (home.present_sentence, home.history) == (
-        "Ann lives in Lisbon",
-        "; before (until 2025-03-03): Ann lived in Porto",
-    )
+    assert (home.present_sentence, home.history) == ("Ann lives in Lisbon", " (… – 2025-03-03: Ann lived in Porto)")
     assert (work.present_sentence, work.history) == ("Ann works as a nurse", "")
 
 

@@ -30,6 +30,7 @@ _ZONES: Final = ("timezone", "zone", UTC_OFFSET)
 """Metadata keys of an episode for the speaker's zone or offset."""
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")
 _BESIDE: Final = re.compile(r" \((?:week of )?\d{4}")
+"""A date in brackets; `week of` is from releases before this one."""
 _IS_BESIDE: Final = rf"{_BESIDE.pattern}[^)]*\)"
 _MARKS: Final = "\"'“”‘’«»「」『』`*_"
 _QUOTATION: Final = re.compile(r"\"[^\"\n]*\"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|「[^「」\n]*」|『[^『』\n]*』")
@@ -51,7 +52,7 @@ class ResolvedDate:
         if days == 1:
             return first
         if days == len(WEEKDAYS):
-            return f"week of {first}"
+            return f"{first} – {self.last.isoformat()}"
         return first[:4] if days > 31 else first[:7]
 
 

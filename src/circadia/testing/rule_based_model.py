@@ -143,7 +143,7 @@ def _build_subject_note(stated: Sequence[tuple[Fact, PromptRow]], new: set[str])
         fact, row = group[-1]
         before = [(old, its) for old, its in group if old.value != fact.value]
         history = next((old.history for old, _ in reversed(group) if old.history), "")
-        over = f"; before (until {row.day}): {before[-1][0].past_sentence}" if before and row.key in new else ""
+        over = f" (… – {row.day}: {before[-1][0].past_sentence})" if before and row.key in new else ""
         sentences.append(f"{fact.present_sentence}{over}{history}")
         ended += [its.key for _, its in before if row.key in new]
     ids = list(dict.fromkeys(row.key for _, row in stated))

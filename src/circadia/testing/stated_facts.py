@@ -45,7 +45,7 @@ _PAST: Final = {
     "home": "{subject} lived in {value}", "work": "{subject} worked {value}",
     "allergy": "{subject} was allergic to {value}", "preference": "{subject} preferred {value}",
 }  # fmt: skip
-_BEFORE: Final = re.compile(r"; before \(until [^)]*\): [^.;]*(?:; before \(until [^)]*\): [^.;]*)*")
+_BEFORE: Final = re.compile(r"(?: \(… – [^:()]*: [^()]*\))+")
 _VALUE: Final = r"(?P<value>[^.,;!?()\n]{2,60}?)"
 _STOP: Final = r"now|today|any more|anymore|since|until|last|this|next|again|yesterday|because|but|and|so|with"
 _END: Final = rf"(?=\s(?:{_STOP})\b|\s\(|[.,;!?\n]|$)"

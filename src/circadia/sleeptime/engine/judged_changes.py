@@ -6,9 +6,8 @@ from functools import cached_property
 from typing import Final
 
 from circadia.records.change import Change, ChangeKind
-from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import FinalRefusal, source_ids_of
 from circadia.sleeptime.proposals.operation import RefusedText
-from circadia.sleeptime.publish.claim_verifier import MISSING, VERDICT
 
 MENDED: Final = "mended"
 """Key in `Change.after` of a refused text from whose sources the second try has made one that is kept."""
@@ -30,15 +29,19 @@ class JudgedChanges:
         """Return what is not proposed once more: all but what a refused text was to replace."""
         return [change for change in self.changes if not _is_replaced_by(change, self._refused_targets)]
 
+    def list_refused_notes(self) -> set[str]:
+        """Return the ids of the notes that were refused, which do not exist."""
+        return {change.target for change, why in self._pairs if why and change.kind is ChangeKind.ADD_NOTE}
+
     def list_refused(self, changes: Sequence[Change]) -> Sequence[RefusedText]:
-        """Return the texts among a step's changes that were refused, but for want of a verdict.
+        """Return the texts among a step's changes that were refused for a reason that another text may take away.
 
         A text that stands with other sources is not refused.
         """
         reasons = {
             (change.operation, _text_of(change)): why
             for change, why in self._pairs
-            if why and (change.after or {}).get(VERDICT) != MISSING
+            if why and not isinstance(why, FinalRefusal)
         }
         kept = {(change.operation, _text_of(change)) for change, why in self._pairs if not why}
         texts = {text: change.operation for change in changes if (text := _text_of(change))}

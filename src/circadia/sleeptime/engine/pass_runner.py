@@ -38,7 +38,7 @@ from circadia.sleeptime.grounding.change_rules import Rule, source_ids_of, split
 from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals.block_edits import fold_edits
 from circadia.sleeptime.proposals.operation import ClosingOperation, Operation, PageContext, PassContext, Step
-from circadia.sleeptime.proposals.projected_notes import project_notes
+from circadia.sleeptime.proposals.projected_notes import list_refused_drafts, project_notes
 from circadia.sleeptime.publish.claim_verifier import ClaimVerifier, mark_missing_verdict, refusal_reason
 from circadia.sleeptime.publish.effects import BY
 from circadia.sleeptime.publish.publisher import FULL, BankWatermark, PageProgress
@@ -274,6 +274,7 @@ class PassRunner:
     ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:  # fmt: skip
         """Give each step its refused texts back once, with the reasons, and add what it makes of them (SLEEP-83)."""
         first = JudgedChanges(judged, wrong or ("",) * len(judged))
+        gone = first.list_refused_notes() - list_refused_drafts(view)
         left: list[Leftover] = []
         new: list[Change] = []
         for operation, step, changes in steps:
@@ -283,7 +284,9 @@ class PassRunner:
             await self._yield_to_calls()
             again_view = replace(view, proposed=(*first.list_kept(), *new), drafts={})
             standing = {note.id: note for note in project_notes(again_view)}
-            notes = [standing.get(note.id, note) for note in step.notes]
+            notes = [standing.get(note.id, note) for note in step.notes if note.id not in gone]
+            if step.notes and not notes:
+                continue
             retried = replace(step, notes=notes, data={**step.data, "refused": refused})
             changes, again = await self._run_traced_step(operation, retried, again_view, before)
             left += again

@@ -1,4 +1,4 @@
-"""Notes that quote sentences under their days and speakers: `On 2023-05-12, ann said: …`."""
+"""Notes that quote sentences under their days and speakers: `2023-05-12 ann: …`, in no language of their own."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def is_extract(text: str, rows: Sequence[Episode]) -> bool:
     at, day, current = 0, "", set[str]()
     while at < len(text):
         for (new, who), sentences in spoken.items():
-            head = f"{who} said: " if new == day else f"On {new}, {who} said: "
+            head = f"{who}: " if new == day else f"{new} {who}: "
             if text.startswith(head, at):
                 at, day, current = at + len(head), new, sentences
                 break

@@ -24,7 +24,7 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note
-from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import FinalRefusal, source_ids_of
 from circadia.sleeptime.grounding.figures import find_all_numbers, find_calendar_dates, find_numbers
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import COMMAND, find_addresses, refang
@@ -237,10 +237,10 @@ def _check_note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) ->
         return _shorten(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
     is_quoted = (change.after or {}).get("trust") in (Trust.TOOL, Trust.EXTERNAL) and len(sources) < MIN_SOURCES
     if not has_enough_sources(sources) or is_quoted:  # a quotation in a turn of a person is not their word
-        return f"what nobody in the conversation said needs {MIN_SOURCES} sources, not {len(sources)}"
+        return FinalRefusal(f"what nobody in the conversation said needs {MIN_SOURCES} sources, not {len(sources)}")
     least = max((source.trust for source in sources), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
-        return f"it is trusted more than the least trusted of its sources ({least})"
+        return FinalRefusal(f"it is trusted more than the least trusted of its sources ({least})")
     if (open_date := first_open_date(text)) and not is_extract(text, sources):
         return f"{open_date!r} has no calendar date beside it"
     return describe_ungrounded_claims(text, collect_sources(sources), _context_of(change))

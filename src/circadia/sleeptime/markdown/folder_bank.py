@@ -21,13 +21,12 @@ from circadia.memory.services import MemoryServices
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.change_rules import split_rows
+from circadia.sleeptime.grounding.change_rules import NOTE, split_rows
 from circadia.sleeptime.markdown.anchored_folder import RETIRED_FOLDER, open_anchored
 from circadia.sleeptime.markdown.entries import Document, MarkdownBlock
 from circadia.sleeptime.markdown.links import IndexLine, find_index_lines
 from circadia.sleeptime.markdown.memory_folder import MemoryFile, MemoryFolder, read_folder
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.publish.effects import NOTE
 from circadia.stores.base import Store, Tx
 
 BANK: Final = "folder"

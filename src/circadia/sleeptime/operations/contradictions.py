@@ -1,7 +1,8 @@
 """Contradictions: finds them among notes, and resolves them by date or reports them to the agent (SLEEP-22, SLEEP-29).
 
-A note states what holds now, then what held before, so that both can be asked for. A statement never ends a more
-trusted or a later one.
+A note states what holds now, then what held before, so that both can be asked for: `now (… – 2025-06-03: before)`, in
+which the model's sentences have the only words, whatever their language is. So has a flag: `one ↔ other`. A statement
+never ends a more trusted or a later one.
 
 What said that something was so counts less once it is over: the episodes that the model names, or those on which no
 other note rests than the one that ends. The judge sees each. So an episode that said two things keeps its weight
@@ -26,13 +27,19 @@ from circadia.sleeptime.operations.dedupe import is_repeat_demotion
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.changes import add_note, demote, flag, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, RefusedText, Step
-from circadia.sleeptime.proposals.prompts import NumberedLines, ReferencedRows, build_prompt
+from circadia.sleeptime.proposals.prompts import (
+    NumberedLines,
+    ReferencedRows,
+    build_prompt,
+    episode_line,
+    speaker_label,
+)
 from circadia.sleeptime.proposals.similarity import RelatedIndex
 
-PAIRS: Final = 12
+PAIRS: Final = 16
 """Pairs of notes that one question compares."""
-PARTNERS: Final = 2
-"""Notes to compare a new one with."""
+PARTNERS: Final = 4
+"""Notes to compare a new one with, as many by words and by meaning: near repetitions may be before what has ended."""
 MIN_SIMILARITY: Final = 0.25
 """Cosine above which two notes may be on the same subject."""
 EVIDENCE: Final = 6
@@ -65,7 +72,9 @@ class Contradictions:
 
     def plan(self, view: PageContext) -> Sequence[Step]:
         """Return a step for what new notes declare ended, and steps that compare them with others."""
-        new = [note for note in projected_notes.project_new_notes(view) if note.kind is NoteKind.CONSOLIDATION]
+        refused = projected_notes.list_refused_drafts(view)
+        notes = [note for note in projected_notes.project_new_notes(view) if note.id not in refused]
+        new = [note for note in notes if note.kind is NoteKind.CONSOLIDATION]
         ended = projected_notes.list_ended_by_notes(view)
         steps = [Step(name="what new notes say is over", notes=new)] if ended else []
         pairs = list(_find_pairs(view, new, ended)) if new else []
@@ -83,9 +92,12 @@ class Contradictions:
         return steps
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
-        pairs = cast("Sequence[Pair]", step.data.get("pairs", ()))
-        if not pairs:
+        if "pairs" not in step.data:
             return await self._demote_ended(step.notes, view)
+        shown = {note.id for note in step.notes}
+        pairs = [pair for pair in cast("Sequence[Pair]", step.data["pairs"]) if shown.issuperset(n.id for n in pair)]
+        if not pairs:
+            return ()
         lines = await _build_lines(view, step.notes, pairs)
         refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
         lines.add_refusals(refused)
@@ -113,7 +125,7 @@ class Contradictions:
                 if _may_end(says, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
-                    flag_text = f"Not decided by date or source: {note.text}"
+                    flag_text = f"{note.text} ↔ {speaker_label(old)}: {episode_line(old)}"
                     why = "nothing later and as trusted tells of its end"
                     changes.append(flag(view, self.name, old.id, flag_text, [note, *rows.values()], why=why))
         return changes
@@ -139,7 +151,7 @@ class Contradictions:
             or newest.at <= _newest_time(over)
             or not projected_notes.is_trusted_enough(says, contradicted_rows)
         ):
-            text = f"{now}; but also: {before}. Which one holds is not decided"
+            text = f"{now} ↔ {before}"
             sources = [*says, *contradicted_rows, *held, *ended]
             return [flag(view, self.name, contradicted_rows[0].id, text, sources, why="no date decides between them")]
         return self._replace_statement(view, holds, over, now, before, held, ended, gone)
@@ -149,13 +161,13 @@ class Contradictions:
         held: Sequence[Episode], ended: Sequence[Episode], gone: set[str],
     ) -> Sequence[Change]:  # fmt: skip
         newest = max(held, key=lambda row: (row.at, row.number))
-        text = f"{now}; before (until {local_time(newest).date().isoformat()}): {before}."
+        text = f"{now} (… – {local_time(newest).date().isoformat()}: {before})"
         changes: list[Change] = []
         stale = list(over.episodes)
         instead = projected_notes.list_replacements(view)
         says_both = [
             note for note in holds.notes
-            if _has_nearly_all_words(note.text, f"{now} {before}")
+            if (_has_nearly_all_words(note.text, now) and _has_nearly_all_words(note.text, before, besides=now))
             or (over.notes and all(instead.get(old.id) == note.id for old in over.notes))
         ]  # fmt: skip
         if says_both:
@@ -216,7 +228,9 @@ def _find_pairs(view: PageContext, new: Sequence[Note], declared: Mapping[NoteId
     They are those that it ends, those that rest on nothing but what it ends, and those on the same subject.
     """
     known = {note.id: note for note in view.notes}
-    others = [note for note in projected_notes.project_notes(view) if note.kind is NoteKind.CONSOLIDATION]
+    refused = projected_notes.list_refused_drafts(view)
+    notes = [note for note in projected_notes.project_notes(view) if note.id not in refused]
+    others = [note for note in notes if note.kind is NoteKind.CONSOLIDATION]
     near = RelatedIndex(others, vector_of=view.vector_of).find_nearest_each(
         new, PARTNERS, min_similarity=MIN_SIMILARITY
     )
@@ -262,8 +276,8 @@ def _newest_time(named: ReferencedRows) -> datetime:
     return max(row.at for row in (named.episodes or named.notes))
 
 
-def _has_nearly_all_words(text: str, other: str) -> bool:
-    other_terms = set(_term_list(other))
+def _has_nearly_all_words(text: str, other: str, *, besides: str = "") -> bool:
+    other_terms = set(_term_list(other)).difference(_term_list(besides))
     return bool(other_terms) and len(other_terms.intersection(_term_list(text))) >= SAYS * len(other_terms)
 
 

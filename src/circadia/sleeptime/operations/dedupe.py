@@ -3,11 +3,12 @@
 It uses no model, so equality is narrow: the same words in the same order. A statement with a relative date may describe
 two events.
 
-A new note that tools or outside texts support beside what a person said is proposed once more, with the person's lines
-as its only sources: if the judge finds that they say all of it, that one stays, with a person's trust (SLEEP-89).
+A new note that agents, tools or outside texts support beside what somebody more trusted said is proposed once more
+for each such trust, with the lines of at least that trust as its only sources: of those that the judge finds to say all
+of it, the most trusted one stays, with its trust (SLEEP-89).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from circadia.memory.capture.importance import is_content
@@ -18,7 +19,7 @@ from circadia.records.episode import Demotion, Episode, EpisodeKind, least_trust
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding.source_check import may_rest_on
 from circadia.sleeptime.proposals import projected_notes
-from circadia.sleeptime.proposals.changes import add_note, demote, retire_note
+from circadia.sleeptime.proposals.changes import add_note, demote, least_trusted, retire_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.similarity import normalize_statement
 
@@ -40,7 +41,7 @@ class Dedupe:
     asks = False
 
     def __init__(self, *, is_judged: bool = True) -> None:
-        """`is_judged` is whether a model judges what notes say; else no note gains a person's trust."""
+        """`is_judged` is whether a model judges what notes say; else no note gains trust."""
         self._is_judged = is_judged
 
     def plan(self, view: PageContext) -> Sequence[Step]:
@@ -49,9 +50,9 @@ class Dedupe:
         new = projected_notes.project_notes(view) if view.full else projected_notes.project_new_notes(view)
         if new:
             steps.append(Step(name=f"{len(new)} {'' if view.full else 'new '}notes", notes=new))
-        mixed = _list_little_trusted(view) if self._is_judged else ()
+        mixed = _list_mixed(view) if self._is_judged else ()
         if mixed:
-            steps.append(Step(name=f"{len(mixed)} notes of tools or outside texts", data={"mixed": True}))
+            steps.append(Step(name=f"{len(mixed)} notes of agents, tools or outside texts", data={"mixed": True}))
         lasting = [episode for episode in view.page if _is_lasting(episode)]
         if lasting:
             steps.append(Step(name=f"{len(lasting)} statements", data={"said": lasting}))
@@ -71,26 +72,34 @@ class Dedupe:
         ]
 
     async def _find_confirmed(self, view: PageContext) -> Sequence[Change]:
-        """Propose each note with what persons said as its only sources, where that may carry it; the judge decides.
+        """Propose each note again with its more trusted sources alone, where they may carry it; the judge decides.
 
-        The change has the operation of the note, whose texts are judged; what the note replaces is not shown with it.
+        The more trusted one takes the place of the less trusted. The change has the operation of the note, whose texts
+        are judged; what the note replaces is not shown with it.
         """
         added = {change.target: change for change in view.proposed if change.kind is ChangeKind.ADD_NOTE}
         changes: list[Change] = []
-        for note in _list_little_trusted(view):
-            after = added[note.id].after or {}
+        for note in _list_mixed(view):
+            operation, after = added[note.id].operation, added[note.id].after or {}
             rows = (await view.look.fetch_episodes(note.evidence)).values()
-            said = [row for row in rows if least_trust(row) is Trust.PERSON and len(rows) == len(note.evidence)]
+            if after.get("refused") or len(rows) < len(note.evidence):
+                continue
             replaced = {change.target for change in view.proposed if (change.after or {}).get("instead") == note.id}
-            others = [*(row for row in rows if row not in said), *(old for old in view.notes if old.id in replaced)]
+            old_notes = [old for old in view.notes if old.id in replaced]
             context = cast("Mapping[str, str]", after.get("context", {}))
-            if said and not after.get("refused") and may_rest_on(note.text, said, others, context):
-                alone = add_note(
-                    view, added[note.id].operation, note.kind, note.text, said, why="what persons said carries it",
-                    ended=cast("Sequence[str]", after.get("ended", ())), context=context,
-                )  # fmt: skip
-                why = f"note {alone.target} rests on what persons said alone"
-                changes += [alone, retire_note(view, self.name, note, why=why, instead=alone.target)]
+            less = note
+            for said in _list_more_trusted(rows):
+                others = [*(row for row in rows if row not in said), *old_notes]
+                if may_rest_on(note.text, said, others, context):
+                    trust = least_trusted(said)
+                    alone = add_note(
+                        view, operation, note.kind, note.text, said, context=context,
+                        why=f"what was said with the trust of {trust} carries it",
+                        ended=cast("Sequence[str]", after.get("ended", ())),
+                    )  # fmt: skip
+                    why = f"note {alone.target} says it with the trust of {trust}"
+                    changes += [alone, retire_note(view, self.name, less, why=why, instead=alone.target)]
+                    less = projected_notes.build_note(alone, view.bank.id, view.now)
         return changes
 
     async def _find_repeats(self, view: PageContext, lasting: Sequence[Episode]) -> Sequence[tuple[Episode, Episode]]:
@@ -117,10 +126,16 @@ class Dedupe:
         ]
 
 
-def _list_little_trusted(view: PageContext) -> Sequence[Note]:
-    """Return the standing notes of this page that rest on a tool or an outside text."""
+def _list_mixed(view: PageContext) -> Sequence[Note]:
+    """Return the standing notes of this page that rest on more than what persons said."""
     new = (note for note in projected_notes.project_new_notes(view) if not note.number)
-    return [note for note in new if note.kind is NoteKind.CONSOLIDATION and note.trust.rank > Trust.AGENT.rank]
+    return [note for note in new if note.kind is NoteKind.CONSOLIDATION and note.trust is not Trust.PERSON]
+
+
+def _list_more_trusted(rows: Collection[Episode]) -> Sequence[Sequence[Episode]]:
+    """Return what has at least each trust, without all rows together: the less trusted before the more trusted."""
+    ranks = sorted({least_trust(row).rank for row in rows}, reverse=True)[1:]
+    return [[row for row in rows if least_trust(row).rank <= rank] for rank in ranks]
 
 
 def is_repeat_demotion(stale: Demotion) -> bool:

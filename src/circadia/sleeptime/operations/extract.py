@@ -120,7 +120,7 @@ def _choose_sentences(sentences: Sequence[Sentence], room: int) -> Sequence[Sent
     stated: set[str] = set()
     for at in sorted(range(len(sentences)), key=lambda at: (-scores[at], at)):
         text = sentences[at].text
-        length = len(text) + len(sentences[at].episode.speaker) + len("  said: ")
+        length = len(text) + len(sentences[at].episode.speaker) + len(" : ")
         alike = chosen and max(cosines(rows[chosen], np.broadcast_to(rows[at], rows[chosen].shape))) > MAX_SIMILARITY
         if length <= room and not alike and normalize_statement(text) not in stated and not unfit_reason(text):
             stated.add(normalize_statement(text))
@@ -139,8 +139,8 @@ def _build_note_text(sentences: Sequence[Sentence]) -> str:
         now = local_time(sentence.episode).date().isoformat()
         who = speaker_of(sentence.episode)
         if now != day:
-            parts.append(f"On {now}, {who} said: {sentence.text}")
+            parts.append(f"{now} {who}: {sentence.text}")
         else:
-            parts.append(sentence.text if who == speaker else f"{who} said: {sentence.text}")
+            parts.append(sentence.text if who == speaker else f"{who}: {sentence.text}")
         day, speaker = now, who
     return " ".join(parts)

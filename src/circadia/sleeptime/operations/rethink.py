@@ -21,6 +21,7 @@ from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import FinalRefusal
 from circadia.sleeptime.grounding.figures import find_calendar_dates
 from circadia.sleeptime.grounding.source_check import find_context
 from circadia.sleeptime.grounding.wording import one_line
@@ -80,8 +81,7 @@ class Rethink:
         over = [line for line in lines if _is_over(line, view.now.date())]
         if not new and not over and not view.edited:
             return []
-        flags = [change for change in view.proposed if change.kind is ChangeKind.FLAG]
-        undecided = _select_notes_of(view, flags)
+        undecided = _select_notes_of(view, _list_flags(view))
         notes = list({note.id: note for note in (*new, *undecided, *_select_near_notes(view, lines))}.values())
         size = (
             sum(estimate_tokens(note.text) + 6 for note in notes)
@@ -89,19 +89,17 @@ class Rethink:
             + 500
         )
         about = f"{len(view.edited)} edited blocks" if view.edited else f"{len(new)} new notes"
-        data: dict[str, object] = {
-            "new": frozenset(note.id for note in new),
-            "undecided": [str((change.after or {}).get("text", "")) for change in flags],
-        }
+        data: dict[str, object] = {"new": frozenset(note.id for note in new)}
         return [Step(name=about, notes=sorted(notes, key=lambda note: (note.at, note.id)), tokens=size, data=data)]
 
     async def propose(self, step: Step, view: PageContext, ask: ModelQueryFunction) -> Sequence[Change]:
         """Return a change for each edit of the model's."""
         blocks = {block.label: block for block in self._writable(view)}
         refused = cast("Sequence[RefusedText]", step.data.get("refused", ()))
-        lines = _build_lines(view, list(blocks.values()), step, refused)
+        undecided = [str((change.after or {}).get("text", "")) for change in _list_flags(view)]
+        lines = _build_lines(view, list(blocks.values()), step, undecided, refused)
         full = any(_is_nearly_full(block) for block in blocks.values())
-        subjects = {"edited": view.edited, "refused": refused, "full": full, "undecided": step.data["undecided"]}
+        subjects = {"edited": view.edited, "refused": refused, "full": full, "undecided": undecided}
         about = [name for name, holds in subjects.items() if holds]
         question = build_prompt(self.name, view, lines.text, about=about, edits=self._max_rethinks)
         answer = await ask(question, RethinkAnswer, most_tokens=200 + 120 * self._max_rethinks)
@@ -133,8 +131,11 @@ class Rethink:
             old = ""
         if not old and new in block.value:
             return None
-        if old and new in block.value.replace(old, "").split("\n"):  # it stands on a line of its own already
-            new = ""
+        if old and new and new in block.value.replace(old, "").split("\n"):
+            read = block_of(view, edit.label)
+            if read is None or new not in read.value.split("\n"):  # another edit writes it, which may be refused
+                return None
+            new = ""  # it stands on a line of its own already
         if (block.label, old, new) in map(edit_key, view.proposed):  # of an earlier page, or of the first try
             return None
         by_talk = [note for note in named.notes if note.trust in TALK]
@@ -195,10 +196,10 @@ def _moving_reason(view: PageContext, block: Block, line: str) -> str:
     """Return why a line may not leave a block for its notes; empty if it may."""
     before = next((each for each in view.blocks if each.label == block.label), block)
     if not _is_nearly_full(before) or len(block.value) - len(line) < MIN_KEPT * block.limit:
-        return "the block has room: a line that holds stays"
+        return FinalRefusal("the block has room: a line that holds stays")
     evidence = _evidence_of(block, line)
     if not any(evidence.intersection(note.evidence) for note in projected_notes.project_notes(view)):
-        return "no note says it, so it would be lost"
+        return FinalRefusal("no note says it, so it would be lost")
     return ""
 
 
@@ -229,14 +230,19 @@ def _select_near_notes(view: PageContext, lines: Sequence[str]) -> Sequence[Note
     return list({note.id: note for some in found for note in some}.values())
 
 
+def _list_flags(view: PageContext) -> Sequence[Change]:
+    return [change for change in view.proposed if change.kind is ChangeKind.FLAG]
+
+
 def _select_notes_of(view: PageContext, flags: Sequence[Change]) -> Sequence[Note]:
-    """Return the notes that undecided contradictions are about."""
+    """Return the notes that undecided contradictions are about, without those that are refused already."""
     ids = {key for change in flags for key in cast("Sequence[str]", (change.after or {}).get("evidence", ()))}
+    ids -= projected_notes.list_refused_drafts(view)
     return [note for note in projected_notes.project_notes(view) if note.id in ids] if ids else ()
 
 
 def _build_lines(
-    view: PageContext, blocks: Sequence[Block], step: Step, refused: Sequence[RefusedText]
+    view: PageContext, blocks: Sequence[Block], step: Step, undecided: Sequence[str], refused: Sequence[RefusedText]
 ) -> NumberedLines:
     lines = NumberedLines()
     labels = {block.label for block in blocks}
@@ -255,7 +261,6 @@ def _build_lines(
     if fresh:
         lines.add_heading("New notes")
         lines.add_notes([note for note in step.notes if note.id in fresh])
-    undecided = cast("Sequence[str]", step.data["undecided"])
     if undecided:
         lines.add_heading("Undecided")
     for text in undecided:

@@ -14,12 +14,11 @@ from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import UNKNOWN
 from circadia.sleeptime.proposals.operation import PageContext
 
 INHERITED: Final = 0.9
 """SLEEP-20: share of its most important source's importance that a note inherits."""
-UNKNOWN: Final = "unknown "
-"""Before an id in the evidence that the model was not shown."""
 STALE_WEIGHT: Final = 0.3
 """SLEEP-29: factor on the importance of a stale episode."""
 
@@ -63,9 +62,12 @@ def add_note(
 def retire_note(view: PageContext, operation: str, note: Note, *, why: str, instead: str | None = None) -> Change:
     """Return a change that removes a note from searches; `instead` is the note that replaces it, if one does.
 
-    A replacement is no removal. The change is only applied if that note exists.
+    A replacement is no removal. The change is only applied if that note exists. Beliefs that a pass has drawn are
+    marked, unless a person has restored them: their sources stay.
     """
     before: dict[str, object] = {"text": note.text, "evidence": list(note.evidence)}
+    if note.kind is NoteKind.BELIEF and note.pass_id is not None and not note.returned:
+        before["belief"] = True
     after: dict[str, object] | None = {"instead": instead} if instead else None
     return _build_change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, after=after, why=why)
 

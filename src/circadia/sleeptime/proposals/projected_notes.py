@@ -13,6 +13,7 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, least_trust
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.grounding.change_rules import UNKNOWN, source_ids_of
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals.operation import PageContext
 
@@ -36,6 +37,16 @@ def project_notes(view: PageContext) -> Sequence[Note]:
     drafted = (_build_draft_note(view, change) for key, change in added.items() if key not in known)
     notes = [*view.notes, *drafted]
     return [note for note in notes if note.id not in retired_ids] if retired_ids else notes
+
+
+def list_refused_drafts(view: PageContext) -> set[str]:
+    """Return the ids of the notes that operations have proposed only to have them on record as refused."""
+    added = [change for change in view.proposed if change.kind is ChangeKind.ADD_NOTE]
+    return {
+        change.target
+        for change in added
+        if (change.after or {}).get("refused") or any(key.startswith(UNKNOWN) for key in source_ids_of(change))
+    }
 
 
 def find_existing_texts(notes: Iterable[Note], texts: Iterable[str]) -> set[str]:

@@ -18,7 +18,7 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, merge_parts
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.budget.savings import VERIFY
-from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import NOTE, FinalRefusal, source_ids_of
 from circadia.sleeptime.grounding.quotations import is_extract
 from circadia.sleeptime.grounding.wording import one_line
 from circadia.sleeptime.proposals import projected_notes
@@ -26,7 +26,6 @@ from circadia.sleeptime.proposals.block_edits import EDIT
 from circadia.sleeptime.proposals.changes import add_note
 from circadia.sleeptime.proposals.operation import ModelQueryFunction, PageContext, Step
 from circadia.sleeptime.proposals.prompts import WHOLE, NumberedLines, add_row, build_file_prompt, list_parts
-from circadia.sleeptime.publish.effects import NOTE
 
 MAX_CLAIMS: Final = 40
 """Claims of a question; a page seldom has more."""
@@ -65,6 +64,8 @@ REASONS: Final[Mapping[str, str]] = {
     MISSING: "the model gave no verdict on it",
 }
 """Why a change is refused, by verdict."""
+_FINAL: Final = frozenset({"unwanted", MISSING})
+"""Verdicts that no other text would change."""
 
 
 class ClaimVerdict(BaseModel):
@@ -120,7 +121,7 @@ class ClaimVerifier:
         ids = {
             key
             for change in view.proposed
-            for key in (*_cited_episode_ids(change), *_context_ids(change), *_ended_ids(change))
+            for key in (*source_ids_of(change), *_context_ids(change), *_ended_ids(change))
         }
         rows = await view.look.fetch_episodes(sorted(EpisodeId(key) for key in ids if not key.startswith(NOTE)))
         verdicts: dict[int, list[ClaimVerdict]] = {}
@@ -202,19 +203,14 @@ async def _keep_lost(view: PageContext, change: Change, text: str) -> Sequence[C
 def refusal_reason(change: Change) -> str:
     """Return why its verdict refuses a change; empty if it does not."""
     after = change.after or {}
-    reason = REASONS.get(str(after.get(VERDICT, SAID)), "")
-    return f"{reason}: {after[WHY_NOT]}" if reason and WHY_NOT in after else reason
+    verdict = str(after.get(VERDICT, SAID))
+    reason = REASONS.get(verdict, "")
+    reason = f"{reason}: {after[WHY_NOT]}" if reason and WHY_NOT in after else reason
+    return FinalRefusal(reason) if verdict in _FINAL else reason
 
 
 def mark_missing_verdict(change: Change) -> Change:
-    return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited_episode_ids(change) else change
-
-
-def _cited_episode_ids(change: Change) -> Sequence[EpisodeId]:
-    if change.kind is ChangeKind.FLAG:
-        ids = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
-        return [EpisodeId(row_id) for row_id in ids if not row_id.startswith(NOTE)]
-    return source_ids_of(change)
+    return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if source_ids_of(change) else change
 
 
 def _context_ids(change: Change) -> Sequence[str]:
@@ -243,7 +239,7 @@ def _find_claims(number: int, change: Change, view: PageContext, rows: Mapping[E
     if change.kind is ChangeKind.WRITE_BLOCK:
         yield from _find_line_claims(number, change, rows, beside)
     elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
-        cited = [rows[episode_id] for episode_id in _cited_episode_ids(change) if episode_id in rows]
+        cited = [rows[episode_id] for episode_id in source_ids_of(change) if episode_id in rows]
         if not is_extract(one_line(text), cited):
             belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
             places = cast("Sequence[Mapping[str, Any]]", after.get("places", ()))

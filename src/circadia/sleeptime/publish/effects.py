@@ -7,11 +7,12 @@ Keys of a change's `after`, by kind:
     demote_episode  reason, evidence, weight
     write_block     value, spans [[start, end, [episode ids]]], version (of the written block; set when it is)
 and of its `before`:
+    retire_note     text, evidence, belief (whether a pass has drawn it from what stays)
     write_block     value, spans, version (of the block that the pass has read; 0 for none)
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
@@ -25,7 +26,7 @@ from circadia.records.bank import Bank, Trust
 from circadia.records.block import BlockSpan
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import NOTE, source_ids_of
 from circadia.sleeptime.proposals import projected_notes
 from circadia.sleeptime.proposals.block_edits import EDIT, apply_edit
 from circadia.sleeptime.publish.merge import merge_lines
@@ -35,8 +36,6 @@ K = TypeVar("K", bound=str)
 
 BY: Final = "pass"
 """Writer of a pass's rows, before the pass id."""
-NOTE: Final = "not_"
-"""Beginning of the ids of notes that passes make; an episode that was imported may have any other id."""
 READ_AT_ONCE: Final = 200
 """Ids that are read between two turns of the event loop."""
 WRITTEN_AT_ONCE: Final = 20
@@ -243,10 +242,26 @@ class Effects:
         return f"{left}; the others are taken back" if left else ""
 
     async def _add_flag(self, tx: Tx, bank: Bank, change: Change, source_rows: SourceRows) -> EffectResult:
-        return change  # the row is the flag
+        """Return the flag, whose row is the change, without the notes that do not exist."""
+        ids = [change.target, *cast("Sequence[str]", _after(change).get("evidence", ()))]
+        notes = [NoteId(key) for key in dict.fromkeys(ids) if key.startswith(NOTE) and key not in source_rows.new]
+        known = await tx.notes.find_bank_ids(notes)
+        flag = drop_note_ids(change, {key for key in notes if known.get(key) != bank.id})
+        return flag or "nothing that it is about exists"
 
     async def _remove_flag(self, tx: Tx, bank: Bank, change: Change) -> str:
         return ""
+
+
+def drop_note_ids(change: Change, gone: Collection[str]) -> Change | None:
+    """Return a change, a flag without these notes among its evidence; none if it is about nothing else."""
+    if change.kind is not ChangeKind.FLAG:
+        return change
+    after = _after(change)
+    named = cast("Sequence[str]", after.get("evidence", ()))
+    left = [key for key in named if key not in gone]
+    target = next((key for key in (change.target, *left) if key not in gone), "")
+    return replace(change, target=target, after={**after, "evidence": left}) if target else None
 
 
 def _split_batches(ids: Sequence[K]) -> Iterator[Sequence[K]]:

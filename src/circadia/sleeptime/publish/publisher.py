@@ -16,16 +16,18 @@ from circadia.errors import Conflict, NotFound
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Leftover, Pass
-from circadia.sleeptime.grounding.change_rules import source_ids_of
+from circadia.sleeptime.grounding.change_rules import NOTE, UNKNOWN, source_ids_of
 from circadia.sleeptime.proposals.block_edits import edit_key
-from circadia.sleeptime.proposals.changes import UNKNOWN
-from circadia.sleeptime.publish.effects import NOTE, Effects, SourceRows
+from circadia.sleeptime.publish.effects import Effects, SourceRows, drop_note_ids
 from circadia.stores.base import Tx
 
 CEILING_SHARE: Final = 0.05
 """SLEEP-31: share of a bank's notes that one pass may retire."""
 CEILING_NOTES: Final = 20
 """SLEEP-31: number of notes that one pass may retire."""
+FREE_BELIEFS: Final = 6
+"""Beliefs that one pass may retire besides: as many as one question judges. A false one stands first in the blocks, and
+its loss takes no source: what it was drawn from stays, and its like can be drawn again."""
 SHORTEST: Final = 0.5
 """SLEEP-31: a block that would keep less of its text than this waits for a person."""
 WAITING: Final = 200
@@ -81,7 +83,7 @@ class Publisher:
         first = await tx.passes.last_change_number(run.id) + 1
         numbered = [replace(change, pass_id=run.id, number=first + at) for at, change in enumerate(changes)]
         retired = await tx.passes.find_changes(run.id, state=ChangeState.PUBLISHED, kind=ChangeKind.RETIRE_NOTE)
-        removed = sum(map(_is_removal, retired))
+        removed = [change for change in retired if _is_removal(change)]
         ceiling = await self._retirement_limit(tx, bank)
         source_rows = await self._effects.fetch_source_rows(tx, numbered)
         waiting = await _find_waiting_edits(tx, bank, numbered)
@@ -95,16 +97,18 @@ class Publisher:
             if why_not:
                 written.append(self._with_state(change, ChangeState.REFUSED, why_not))
                 continue
+            change = drop_note_ids(change, _list_refused_notes(written)) or change
             if edit_key(change) in waiting:
                 written.append(
                     self._with_state(change, ChangeState.REFUSED, "the same edit waits for a person already")
                 )
                 continue
             retires = _is_removal(change)
-            if run.dry_run or run.review or _waits(change) or (retires and removed >= ceiling):
+            exceeds = retires and _count_toward_ceiling([*removed, change]) > ceiling
+            if run.dry_run or run.review or exceeds or _waits(change):
                 written.append(self._with_state(change, ChangeState.STAGED, change.why))
                 continue
-            removed += retires
+            removed += [change] if retires else []
             written.append(await self._apply(tx, bank, change, source_rows))
         await self._effects.flush_notes(tx, bank, source_rows)
         await tx.passes.save_changes(written)
@@ -305,6 +309,14 @@ def _has_forgotten_source(change: Change, source_rows: SourceRows) -> bool:
     )
 
 
+def _list_refused_notes(changes: Sequence[Change]) -> Collection[str]:
+    return {
+        change.target
+        for change in changes
+        if change.kind is ChangeKind.ADD_NOTE and change.state is ChangeState.REFUSED
+    }
+
+
 async def _find_waiting_edits(tx: Tx, bank: Bank, changes: Sequence[Change]) -> Collection[tuple[str, str, str]]:
     """Return the edits of blocks that wait for a person, if one of these changes would."""
     if not any((change.after or {}).get("waits") for change in changes):
@@ -316,6 +328,11 @@ async def _find_waiting_edits(tx: Tx, bank: Bank, changes: Sequence[Change]) -> 
 def _is_removal(change: Change) -> bool:
     """Return whether a note is retired without a replacement."""
     return change.kind is ChangeKind.RETIRE_NOTE and not (change.after or {}).get("instead")
+
+
+def _count_toward_ceiling(removed: Sequence[Change]) -> int:
+    beliefs = sum(bool((change.before or {}).get("belief")) for change in removed)
+    return len(removed) - min(beliefs, FREE_BELIEFS)
 
 
 def _waits(change: Change) -> bool:
