@@ -29,8 +29,17 @@ _GRPC_STATUSES = {
     504: "DEADLINE_EXCEEDED",
 }
 _TOO_LONG_CODES: Final = ("context_length_exceeded", "request_too_large")
-_TOO_LONG: Final = re.compile(r"prompt is too long|context (?:window|length|limit|size)", re.IGNORECASE)
-"""Messages of Anthropic, OpenAI and compatible servers; the codes are those of OpenAI and Anthropic."""
+_TOO_LONG: Final = re.compile(
+    r"prompt is too long|context (?:window|length|limit|size)|input token count|maximum prompt length|input is too long",
+    re.IGNORECASE,
+)
+"""Messages of Anthropic, OpenAI and compatible servers, Google, xAI, Bedrock; the codes are OpenAI's and Anthropic's."""
+_NO_SYSTEM: Final = re.compile(
+    r"system role not supported|developer instruction is not enabled|does not support '(?:system|developer)'"
+    r"|conversation roles must alternate",
+    re.IGNORECASE,
+)
+"""Messages about a system prompt: chat templates of Gemma and of Mistral, Google, OpenAI."""
 _REASONS: Final = ("message", "Message", "detail", "error_description", "error", "errors", "title")
 """Members that hold an error's reason: most providers, AWS, FastAPI, OAuth, Ollama, Cloudflare, RFC 9457."""
 _MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
@@ -42,13 +51,24 @@ def is_too_long(status: int, body: bytes) -> bool:
     """Return whether an error means that the request exceeds the model's context or the API's size limit."""
     if status not in (400, 413, 422):
         return False
+    codes, message = _read_error(body)
+    return any(code in _TOO_LONG_CODES for code in codes) or _TOO_LONG.search(message) is not None
+
+
+def refuses_system_prompt(status: int, body: bytes) -> bool:
+    """Return whether an error means that the model takes no system prompt."""
+    return status in (400, 422, 500) and _NO_SYSTEM.search(_read_error(body)[1]) is not None
+
+
+def _read_error(body: bytes) -> tuple[list[str], str]:
+    """Return the codes and the message of an error; empty ones of anything else."""
     try:
         whole = orjson.loads(body)
+        whole = whole[0] if isinstance(whole, list) else whole  # Google's, in OpenAI's API
         error = whole.get("error", whole)
-        codes = [str(error.get(name) or "") for name in ("code", "type")]
-        return any(code in _TOO_LONG_CODES for code in codes) or bool(_TOO_LONG.search(str(error.get("message") or "")))
-    except (ValueError, AttributeError):
-        return False
+        return [str(error.get(name) or "") for name in ("code", "type")], str(error.get("message") or "")
+    except (ValueError, AttributeError, IndexError):
+        return [], ""
 
 
 class ErrorShape:

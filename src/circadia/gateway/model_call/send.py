@@ -12,7 +12,7 @@ from typing import Final
 from circadia.gateway.calls.headers import to_upstream
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.dialects.base import Dialect, Plain
-from circadia.gateway.dialects.errors import is_too_long
+from circadia.gateway.dialects.errors import is_too_long, refuses_system_prompt
 from circadia.gateway.dialects.meters import Meter
 from circadia.gateway.hold.bodies import CallBody, run_off_loop
 from circadia.gateway.hold.reply import Headers, Reply
@@ -127,15 +127,17 @@ class RelayedCall:
 
 
 async def send_call(relayed: RelayedCall, body: CallBody) -> tuple[ProviderResponse, bytes | None]:
-    """Send the body with what was added; without memory if that is too long for its model.
+    """Send the body with what was added; without memory if that is too long for its model, or makes it refuse the call.
 
     Return the answer, with its whole body unless it streams. Raises as `Upstream.send`.
     """
     answer, whole = await _send(relayed, body.with_additions or body.content)
-    if relayed.has_memory and whole is not None and is_too_long(answer.status, whole):
-        call = relayed.call
-        _logger.warning("a call of %r is too long for its model with memory, and goes without", call.agent.reference)
-        relayed.is_too_long = True
+    if not relayed.has_memory or whole is None:
+        return answer, whole
+    relayed.is_too_long = is_too_long(answer.status, whole)
+    if relayed.is_too_long or refuses_system_prompt(answer.status, whole):
+        call, why = relayed.call, "too long for its model" if relayed.is_too_long else "refused for its system prompt"
+        _logger.warning("a call of %r is %s with memory, and goes without", call.agent.reference, why)
         relayed.follow_up = replace(relayed.follow_up, uses=(), lookup=None, additions="", memory="")
         answer.close()
         plain = await run_off_loop(body.content, partial(_with_notice, call.dialect, body.content, relayed.notice))
