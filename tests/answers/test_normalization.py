@@ -40,6 +40,8 @@ def test_white_space_width_composition_and_a_closing_mark_do_not_count(first: st
         ("Who said: go?", "Who said go?"),
         ("resume", "résumé"),
         ("Is it 1.5?", "Is it 15?"),
+        ("What does C# mean by ??", "What does C# mean by ?"),
+        ("What does ?. mean in it, and what does ..", "What does ?. mean in it, and what does ."),
     ],
 )
 def test_case_inner_marks_and_other_signs_count(first: str, second: str) -> None:

@@ -56,6 +56,28 @@ async def test_where_nothing_that_is_said_may_be_kept_two_questions_count_and_ne
     assert not any(b"boat of Nora" in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
 
 
+@pytest.mark.parametrize(
+    ("capture", "added"),
+    [
+        (True, "<bash-stdout>OPENAI_API_KEY=sk-proj-NorasOwn0123456789abcdef</bash-stdout>"),
+        (False, "<bash-input>grep NorasOwn boats.txt</bash-input>"),
+        (False, "<command-name>/ask</command-name><command-args>about NorasOwn</command-args>"),
+    ],
+)
+async def test_nothing_is_written_of_a_secret_in_what_a_program_adds_nor_of_what_may_not_be_kept(
+    tmp_path: Path, capture: bool, added: str
+) -> None:
+    async with readied(tmp_path, capture=capture) as ann:
+        for text in (OTHER, "And which in the barn?"):
+            assert (await ann.ask(chat(f"{added}\n{text}"))).outcome == "miss"
+        (only,) = await frames(ann)
+        assert (only.is_open, "what a program adds" in await reason(ann)) == (False, True)
+        for text in (OTHER, "And which in the barn?"):
+            await ann.ask(chat(f"<environment_context>in /work</environment_context>\n{text}"))
+        assert await reason(ann) == "", "other calls have a frame of their own"
+    assert not any(b"NorasOwn" in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+
+
 async def test_a_header_that_nobody_knows_is_named_and_its_value_is_not_kept(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:
         for number, text in enumerate((OTHER, "And which in the barn?")):

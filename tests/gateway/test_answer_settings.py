@@ -73,6 +73,22 @@ async def test_so_many_questions_are_answered_ahead_for_so_long(
     assert spans == {timedelta(hours=3 if "ttl_hours" in answers else 24)}
 
 
+@pytest.mark.spec("ANS-01")
+async def test_an_answer_with_a_secret_in_it_is_not_kept(tmp_path: Path) -> None:
+    secret = "sk-proj-NorasOwn0123456789abcdef"
+
+    def reveal(request: dict[str, Any]) -> str:
+        return f"Her key is {secret}." if EXPECTED[1] in json.dumps(request["messages"][-1]) else model(request)
+
+    async with MockUpstream(key=KEY, reply=reveal) as provider:
+        async with readied(tmp_path, sections={"provider": provider, "sleeptime": QUIET}) as ann:
+            await asked_twice(ann)
+            await passed(ann)
+            found = [each["phrasings"][0] for each in await listed(ann)]
+    assert sorted(found) == sorted({*EXPECTED} - {EXPECTED[1]})
+    assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+
+
 @pytest.mark.setting("answers.sample_share")
 @pytest.mark.parametrize(("share", "judged"), [(1.0, 1), (0.0, 0)])
 async def test_such_a_share_of_uses_is_answered_afresh(tmp_path: Path, share: float, judged: int) -> None:

@@ -52,7 +52,7 @@ async def test_no_bank_is_made_for_a_call_that_is_not_kept_or_whose_end_user_nob
 async def test_calls_that_come_while_answers_are_loaded_wait_a_moment_and_are_told_that_it_took_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with readied(tmp_path) as ann:
+    async with readied(tmp_path, inject=False) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
     loaded, load = threading.Event(), bundled._load  # pyright: ignore[reportPrivateUsage]
 

@@ -1,10 +1,11 @@
 """Ready answers of similar questions, which a judge decides about, through a whole server."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.bound_agent import chat
+from tests.gateway.bound_agent import chat, token_of
 from tests.gateway.readied import ASKED, OTHER, readied
 
 pytestmark = pytest.mark.usefixtures("unhurried")
@@ -68,6 +69,41 @@ async def test_where_nothing_is_captured_only_the_same_text_is_served(tmp_path: 
         assert (await ann.ask(chat(REWORDED))).outcome == "miss"
         assert ann.sends == sent + 1
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
+
+
+@pytest.mark.spec("ANS-03")
+async def test_a_yes_from_before_serves_nothing_where_nothing_is_captured_any_more(tmp_path: Path) -> None:
+    async with readied(tmp_path) as ann:
+        await ann.put(await ann.frame(chat(OTHER)))
+        ann.at.upstream.next(text=YES)
+        assert (await ann.ask(chat(REWORDED))).outcome == "hit"
+        status, _ = await ann.at.rest("PATCH", "/sessions/default/agents/ann", {"policy": {"capture": False}})
+        assert status == 200
+        assert (await ann.ask(chat(REWORDED))).outcome == "miss"
+        assert (await ann.ask(chat(ASKED))).outcome == "hit"
+
+
+@pytest.mark.spec("ANS-13", "ANS-20")
+async def test_what_is_said_while_a_judge_thinks_counts_before_it_is_answered(tmp_path: Path) -> None:
+    async with readied(tmp_path, others={"ben": {"bank": "memory"}}) as ann:
+        ann.judges = False
+        await ann.put(await ann.frame(chat(OTHER)))
+        judge, model = asyncio.Event(), asyncio.Event()
+        sent = ann.sends
+        ann.at.upstream.next(text=YES, delay=judge)
+        asked = asyncio.create_task(ann.ask(chat(REWORDED), waits=False))
+        await ann.at.upstream.wait_for_requests(sent + 1)
+        ann.at.upstream.next(text="Noted.", delay=model)
+        said = chat("Ann has changed to coffee.")
+        told = asyncio.create_task(ann.ask(said, token=token_of("ben"), waits=False))
+        await ann.at.upstream.wait_for_requests(sent + 2)
+        judge.set()
+        assert (await asked).outcome == "miss", "the bank does not have it yet"
+        model.set()
+        await told
+        await ann.at.server.exchanges.flush()
+        await ann.read()
+        assert (await ann.ask(chat(REWORDED))).outcome == "hit", "the yes is kept"
 
 
 @pytest.mark.spec("ANS-02", "ANS-04")

@@ -139,6 +139,9 @@ async def test_off_or_with_nothing_to_say_a_call_goes_upstream_byte_for_byte(tmp
         assert ann.at.upstream.requests[-1].body == ann.at.upstream.requests[-2].body == raw
         await ann.say(raw)
         assert ann.at.upstream.requests[-1].body != raw
+        empty = b'{"model":"m","messages":[ ]}'  # which its provider must refuse
+        await ann.say(empty)
+        assert ann.at.upstream.requests[-1].body == empty
 
 
 @pytest.mark.setting("defaults.fitting_tokens")
@@ -279,6 +282,28 @@ async def test_a_provider_that_keeps_the_conversation_is_told_each_memory_once(t
         assert "called Nora" not in ann.sent["input"]
         await ann.say({"model": "m", "input": "Which name has my boat?"}, path=RESPONSES)
         assert "called Nora" in ann.sent["input"]
+
+
+@pytest.mark.spec("MEM-15", "MEM-37")
+async def test_a_branch_from_an_earlier_answer_that_the_provider_keeps_has_no_memory_of_a_later_one(
+    tmp_path: Path,
+) -> None:
+    async with bound(tmp_path) as ann:
+        await ann.say({"model": "m", "input": "My boat is called Nora"}, path=RESPONSES)
+
+        async def ask(text: str, earlier: str | None = None) -> str:
+            body = {"model": "m", "input": text, "previous_response_id": earlier}
+            return json.loads(await ann.say(body, path=RESPONSES))["id"]
+
+        first = await ask("Good morning.")
+        second = await ask("What is my boat called?", first)
+        assert "called Nora" in ann.sent["input"]
+        await ask("And my boat was called what?", second)
+        assert "called Nora" not in ann.sent["input"], "the provider has it"
+        branch = await ask("How is my boat called?", first)
+        assert "called Nora" in ann.sent["input"], "it is not in the answer that this goes on from"
+        await ask("And my boat was called what?", branch)
+        assert "called Nora" not in ann.sent["input"]
 
 
 @pytest.mark.spec("MEM-14", "GATE-67")

@@ -55,6 +55,25 @@ async def test_a_client_that_marks_its_newest_message_for_the_cache_sends_the_sa
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_a_client_that_trims_answers_and_leaves_thoughts_out_of_them_sends_the_same_prefix(
+    tmp_path: Path, path: str
+) -> None:
+    async with bound(tmp_path) as ann:
+        await learn(ann)
+        conversation = Conversation(ann, path)
+        for question in QUESTIONS:
+            conversation.ask(question)
+            await conversation.end(f"<think>\nA question.\n</think>\n\nThat is {question} \n")
+            answer = conversation.items[-1]
+            answer["content"] = f"That is {question}"
+            answer.pop("id", None)
+        calls = sent(ann)
+        assert await breaks(ann) == {}
+    assert_prefixes(calls)
+    assert all(str(calls[-1]).count(fact) == 1 for fact in FACTS)
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
 async def test_each_call_begins_as_the_one_before_after_a_restart_too(tmp_path: Path, path: str) -> None:
     calls: list[list[Any]] = []
     items: list[dict[str, Any]] = []

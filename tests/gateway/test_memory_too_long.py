@@ -1,4 +1,4 @@
-"""A call that what memory adds makes too long for its model."""
+"""A call that its model refuses for what memory adds: it is too long, or the model takes no system prompt."""
 
 import json
 from pathlib import Path
@@ -13,17 +13,28 @@ REFUSALS: dict[str, dict[str, Any]] = {
     RESPONSES: {"error": {"message": "too many tokens", "code": "context_length_exceeded"}},
     MESSAGES: {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 > 8"}},
 }
+MESSAGES_OF_OTHERS = (
+    "The input token count (1050000) exceeds the maximum number of tokens allowed (1048576).",
+    "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+    "Input is too long for requested model.",
+    "System role not supported",
+    "Conversation roles must alternate user/assistant/user/assistant/...",
+    "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+    "Developer instruction is not enabled for models/gemma-3-27b-it",
+)
+OTHERS = [(CHAT, {"error": {"code": 400, "message": each}}) for each in MESSAGES_OF_OTHERS]
 
 
 @pytest.mark.spec("MEM-15")
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
-async def test_a_call_that_is_too_long_with_its_context_goes_again_without_it(
-    tmp_path: Path, path: str, stream: bool
+@pytest.mark.parametrize(("path", "refusal"), [*REFUSALS.items(), *OTHERS])
+async def test_a_call_that_is_refused_for_its_context_goes_again_without_it(
+    tmp_path: Path, path: str, refusal: Any, stream: bool
 ) -> None:
     async with bound(tmp_path) as ann:
         await ann.make(block="Ann likes green tea.")
-        ann.at.upstream.next(status=400, body=REFUSALS[path], headers={"content-type": "application/json"})
+        whole = json.dumps([refusal] if refusal["error"].get("code") == 400 else refusal)  # Google sends a list
+        ann.at.upstream.next(status=400, body=whole, headers={"content-type": "application/json"})
         ann.at.upstream.next(text="Tea, as ever")
         answer = await ann.say(asking(path, "What do I like to drink?", stream=stream), path=path)
         first, second = (json.dumps(each.json()) for each in ann.at.upstream.requests)

@@ -157,6 +157,20 @@ async def test_another_user_agent_prompt_tool_or_setting_finds_nothing(tmp_path:
         assert (await ann.counts())[0] == 2
 
 
+@pytest.mark.spec("ANS-04", "ANS-06")
+@pytest.mark.parametrize("change", [{"inject": True}, {"stable_tokens": 900}, {"fitting_tokens": 900}])
+async def test_an_answer_that_was_made_with_less_memory_than_its_agent_gets_now_is_not_found(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    before: dict[str, Any] = {"inject": "inject" not in change, "stable_tokens": 100, "fitting_tokens": 200}
+    async with readied(tmp_path, **before) as ann:
+        await ann.put(await ann.frame(chat(OTHER)), text="I do not know that.")
+        assert (await ann.ask(chat(ASKED))).outcome == "hit"
+        status, _ = await ann.at.rest("PATCH", "/sessions/default/agents/ann", {"policy": change})
+        assert status == 200
+        assert (await ann.ask(chat(ASKED))).outcome == "miss"
+
+
 @pytest.mark.spec("ANS-06")
 @pytest.mark.setting("answers.volatile_headers")
 async def test_a_header_that_is_declared_volatile_may_differ_from_call_to_call(tmp_path: Path) -> None:

@@ -64,6 +64,23 @@ async def test_a_call_of_gemini_passes_with_the_providers_key_and_its_usage_and_
         assert [line[f"{name}_tokens"] for name in ("input", "cached", "output", "reasoning")] == [7, 4, 7, 2]
 
 
+@pytest.mark.spec("GATE-61", "GATE-99", "MEM-15")
+async def test_a_script_that_writes_one_content_without_a_list_keeps_its_system_prompt_beside_memory(
+    tmp_path: Path,
+) -> None:
+    async with bound(tmp_path, sections={"upstream": GOOGLE}) as ann:
+        await ann.make(block="Ann likes tea.")
+        kind = {"parts": {"text": "You are a cat."}}
+        asked = {"system_instruction": kind, "contents": {"parts": {"text": "What do I like to drink?"}}}
+        for _ in range(2):
+            ann.at.upstream.next(body=json.dumps(SAID), headers=JSON, status=200)
+            assert (await ask(ann.at, ann.token, "generateContent", asked))[0] == 200
+        told, memory = ann.sent["system_instruction"]["parts"]
+        assert (told, "Ann likes tea." in memory["text"]) == (kind["parts"], True)
+        assert ann.sent["contents"] == asked["contents"], "nothing else is remembered"
+        assert await ann.texts() == [("user", "What do I like to drink?"), ("ann", "It is closed.")]
+
+
 @pytest.mark.spec("GATE-40", "GATE-50", "GATE-65")
 @pytest.mark.parametrize("method", ["generateContent", "streamGenerateContent?alt=sse"])
 async def test_a_call_of_gemini_is_held_and_a_stream_kept_alive_by_empty_lines(tmp_path: Path, method: str) -> None:

@@ -50,13 +50,10 @@ class NormalizedText(NamedTuple):
 def normalize(text: str) -> NormalizedText:
     folded = text if text.isascii() else unicodedata.normalize("NFC", "".join(map(_fold_width, text)))
     line = " ".join(folded.split())
-    bare = line.rstrip(_CLOSING + " ")
-    if not bare:
+    bare, mark = line[:-1].rstrip(), line[-1:]
+    if not bare or mark not in _CLOSING:  # one mark alone: what is before it may be asked about, as in `??`
         return NormalizedText(line, "")
-    closing = line[len(bare) :]
-    if any(mark in _QUESTION_MARKS for mark in closing):
-        return NormalizedText(bare, "?")
-    return NormalizedText(bare, "." if closing else "")
+    return NormalizedText(bare, "?" if mark in _QUESTION_MARKS else ".")
 
 
 def only_asks(text: str) -> bool:

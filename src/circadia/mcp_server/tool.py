@@ -49,6 +49,18 @@ class ToolResult(BaseModel):
         return orjson.dumps(self.structured()).decode()
 
 
+def fence_text(head: str, text: str, name: str) -> str:
+    """Return a text by others between marks with its id; no line of it looks like a mark, of its own or of another."""
+    shown = "".join(map(_hide_mark, text.splitlines(keepends=True)))
+    return f"--- {head} ---\n{shown}\n--- end of {name} ---"
+
+
+def _hide_mark(line: str) -> str:
+    bare = line.strip()
+    is_mark = bare.startswith("---") and bare.endswith("---") and any(map(str.isalnum, bare))
+    return line.replace("---", "- - -", 1) if is_mark else line
+
+
 def take_fitting(found: Sequence[T], text: Callable[[T], str]) -> Sequence[T]:
     """Return the first items whose text fits into an answer, and at least one."""
     length = count = 0

@@ -40,6 +40,10 @@ class Conversation:
         """Whether its calls name the answer before them instead of repeating it."""
         return self.version > 1 and self.head in ("", self.handle)
 
+    def is_branched_by(self, continued: str | None) -> bool:
+        """Return whether a call that continues this answer leaves out what came after it."""
+        return self.continues_by_handle and shorten_name(continued) != self.handle
+
 
 def merge_end_users(before: str | None, now: str | None) -> str | None:
     """Return the end user after a call by `now`: the only one named, or SEVERAL."""

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from circadia.errors import InvalidRequest
+from circadia.gateway.dialects.anthropic_messages import AnthropicMessages
+from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.gemini import GenerateContent
+from circadia.gateway.dialects.openai_responses import Responses
 from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import COMPLETIONS, EMBEDDINGS, OPENAI, body, bytewise, run, with_line, with_usage
 
@@ -121,6 +124,39 @@ def test_thoughts_of_gemini_are_not_said_and_results_of_its_tools_are_heard() ->
     assert prompt is not None
     assert (prompt.question, prompt.texts) == ("Is the pier open?", {"Is the pier open?", ""})
     assert [(each.text, each.tool) for each in prompt.heard] == [('{"since": 1700000000}', True)]
+
+
+@pytest.mark.spec("GATE-99", "GATE-61")
+def test_what_gemini_takes_for_a_list_of_one_stays_and_memory_stands_beside_it() -> None:
+    """Google's documentation and many scripts write one content and one part without a list."""
+    told, asked = {"parts": {"text": "You are a cat."}}, {"role": "user", "parts": {"text": "Is the pier open?"}}
+    sent = body({"system_instruction": told, "contents": asked})
+    read = GenerateContent().parse_request(sent)
+    assert (read.turn, len(read.chain)) == (True, 1)
+    assert (
+        read.chain == GenerateContent().parse_request(body({"contents": [{**asked, "parts": [asked["parts"]]}]})).chain
+    )
+    prompt = GenerateContent().prompt(sent)
+    assert prompt is not None
+    assert (prompt.question, [each.text for each in prompt.heard]) == ("Is the pier open?", ["Is the pier open?"])
+    changed = json.loads(prompt.with_additions("stable", [(0, "fitting"), (0, "notice")]))
+    assert changed["system_instruction"] == {"parts": [told["parts"], {"text": "stable"}]}
+    assert changed["contents"] == {**asked, "parts": [asked["parts"], {"text": "fitting"}, {"text": "notice"}]}
+    assert GenerateContent().prompt(body({"cachedContent": "c", "contents": asked})) is None
+
+
+@pytest.mark.spec("GATE-61")
+@pytest.mark.parametrize(
+    ("dialect", "request_body"),
+    [
+        (GenerateContent(), {"contents": [ASKED], "systemInstruction": "Be kind."}),
+        (GenerateContent(), {"contents": [ASKED], "systemInstruction": {"parts": "Be kind."}}),
+        (AnthropicMessages(), {"messages": [{"role": "user", "content": "Hello"}], "system": {"text": "Be kind."}}),
+        (Responses(), {"input": "Hello", "instructions": [{"role": "developer", "content": "Be kind."}]}),
+    ],
+)
+def test_a_system_prompt_in_another_form_is_never_replaced(dialect: Dialect, request_body: dict[str, Any]) -> None:
+    assert dialect.prompt(body(request_body)) is None
 
 
 @pytest.mark.spec("GATE-99", "GATE-61")

@@ -4,6 +4,7 @@ The basis of an answer counts as handed to the agent with it (SLEEP-20). Where n
 question is recorded; only the outcomes are counted.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -16,6 +17,7 @@ from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.accounting.write_behind import BacklogSpool, WriteBehindQueue
 from circadia.gateway.answers.serving import AnswerAccuracy, Lookup
+from circadia.gateway.dialects.frames import without_private_body
 from circadia.ids import AnswerId, BankId, IdSource
 from circadia.memory.banks import may_keep_question
 from circadia.memory.redaction import redact
@@ -107,7 +109,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
         self._keeps_frames = frames
         self._marks = UseMarks()
         self._seen: BoundedDict[tuple[BankId, AnswerScope], _FrameEntry] = BoundedDict(FRAMES)
-        self._frames: dict[tuple[BankId, AnswerScope], tuple[int, AnswerFrame]] = {}
+        self._frames: dict[tuple[BankId, AnswerScope], tuple[int, tuple[AnswerFrame, bool]]] = {}
 
     def forget(self) -> None:
         """Drop what is known of the database; what waits to be written stays."""
@@ -119,9 +121,9 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
         is_match = match is not None and lookup.outcome is not LookupOutcome.MISS
         way = match.kind.value if match is not None and is_match else LOADING if lookup.found.loading else NO_WAY
         self._saw(lookup.outcome.value, way, lookup.seconds)
-        if self._keeps_frames:  # even where nothing that is said may be kept: a frame contains none of it
-            self._note_frame(lookup, now)
         may_keep = may_keep_question(lookup.bank, lookup.question.call.agent)
+        if self._keeps_frames:
+            self._note_frame(lookup, now, may_keep=may_keep)
         answer = lookup.found.answer if is_match else None
         served = answer if lookup.outcome is LookupOutcome.HIT else None
         self.put(
@@ -138,14 +140,14 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
         frames, self._frames = self._frames, {}
         entries = [line for line in batch if isinstance(line, AnswerBookEntry)]
         try:
+            storable = [(was, await asyncio.to_thread(without_private_body, *each)) for was, each in frames.values()]
             async with self._store.begin_write() as tx:
                 bank_ids = {line.bank_id if isinstance(line, SameQuestionVerdict) else line.bank for line in batch}
                 bank_ids |= {bank_id for bank_id, _ in frames}
                 await tx.hold(*map(bank_key, bank_ids), *(agent_key(entry.agent.id) for entry in entries))
                 await self.mark_written(tx)
                 banks = {bank_id: bank for bank_id in bank_ids if (bank := await tx.banks.get(bank_id)) is not None}
-                new_frames = [frame for (bank, _), (was, frame) in frames.items() if _is_current(banks.get(bank), was)]
-                if new_frames:
+                if new_frames := [frame for was, frame in storable if _is_current(banks.get(frame.bank_id), was)]:
                     await tx.answer_frames.save_frames(new_frames)
                 await tx.answer_uses.save_verdicts([line for line in batch if isinstance(line, SameQuestionVerdict)])
                 await self._write(tx, banks, [entry for entry in entries if entry.bank in banks])
@@ -201,7 +203,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
             served=lookup.outcome is LookupOutcome.HIT, at=now,
         )  # fmt: skip
 
-    def _note_frame(self, lookup: Lookup, now: datetime) -> None:
+    def _note_frame(self, lookup: Lookup, now: datetime, *, may_keep: bool) -> None:
         """Queue the frame once a minute, and at once when a second, different question has come in it (ANS-21)."""
         frame = lookup.question.to_answer_frame(lookup.bank, now)
         key, question = (lookup.bank.id, frame.scope), hash(normalize(lookup.question.framed.question).text)
@@ -214,7 +216,7 @@ class AnswerBook(WriteBehindQueue[BookEntry]):
         is_recent = entry.written_at is not None and timedelta() <= now - entry.written_at < EVERY
         if (is_recent and not is_new) or len(self._frames) >= WAITING:
             return
-        self._frames[key] = (lookup.bank.generation, replace(frame, asked=entry.changes))
+        self._frames[key] = (lookup.bank.generation, (replace(frame, asked=entry.changes), may_keep))
         entry.varied, entry.changes, entry.written_at = entry.varied or is_new, 0, now
 
 

@@ -28,6 +28,7 @@ from circadia.llm.chat_model import ModelAnswerError
 from circadia.llm.chat_model import Prompt as Asking
 from circadia.llm.providers import provider_at
 from circadia.llm.usage import Usage
+from circadia.memory.redaction import redact
 from circadia.memory.services import MemoryServices
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerFrame, AnswerMode
@@ -162,8 +163,9 @@ class ReplayModel:
         if answered is None:
             raise ModelAnswerError("the provider's answer was not of its API", passing=True)
         used = answered.usage
-        anticipated = AnticipatedAnswer(
-            text=answered.text, reasoning=answered.reasoning, called=answered.called, cut=answered.cut,
+        text, reasoning = await asyncio.to_thread(lambda: (redact(answered.text), redact(answered.reasoning)))
+        anticipated = AnticipatedAnswer(  # of a text with a secret in it nothing is left, so that it is not kept
+            text=text if text == answered.text else "", reasoning=reasoning, called=answered.called, cut=answered.cut,
             tokens=(used.input_tokens or 0) + (used.output_tokens or 0), nanousd=self.price(used),
             seconds=self._clock.monotonic() - began, at=self._clock.now(),
         )  # fmt: skip

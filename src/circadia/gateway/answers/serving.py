@@ -292,9 +292,9 @@ class AnswerResolver:
         assert bank is not None
         began = self._clock.monotonic()
         result, serves = MISS, False
-        question = asked.framed.question
+        question, policy = asked.framed.question, asked.call.agent.policy
         try:
-            judge = self.judge if asked.call.agent.policy.answer_mode is AnswerMode.SERVE else None
+            judge = self.judge if policy.answer_mode is AnswerMode.SERVE and policy.capture else None
             verdicts = no_verdicts if judge is None else partial(judge.find_verdicts, tx, bank, question)
             others = banks.others if banks.layers else ()
             result = await self.finder.find(tx, bank, asked.scope, question, asked.conversation, verdicts, others)
@@ -306,7 +306,7 @@ class AnswerResolver:
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
             result, serves = MISS, False
         outcome = LookupOutcome.HINT if result.outcome is LookupOutcome.HIT and not serves else result.outcome
-        judged = self.judge is not None and asked.call.agent.policy.capture
+        judged = self.judge is not None and policy.capture
         return Lookup(
             question=asked, bank=bank, found=result, outcome=outcome, seconds=self._clock.monotonic() - began,
             checkable=serves and judged and bool(result.candidates),
@@ -365,8 +365,9 @@ def _wants_fresh_answer(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _digest(call: ModelCall, framed: FramedCall, headers: Iterable[tuple[bytes, bytes]]) -> str:
-    hash_state = hashlib.sha256(framed.digest.encode())
-    for part in (call.provider.upstream.name, call.route.dialect, call.target):
+    policy, hash_state = call.agent.policy, hashlib.sha256(framed.digest.encode())
+    context = f"{policy.stable_tokens} {policy.fitting_tokens}" if policy.inject else ""
+    for part in (call.provider.upstream.name, call.route.dialect, call.target, context):
         hash_state.update(b"\0" + part.encode("utf-8", "surrogateescape"))
     for name, value in headers:
         hash_state.update(b"\0" + name + b"\0" + value)

@@ -76,7 +76,7 @@ class Upstream:
             pause: float | None = FIRST_PAUSE_SECONDS * 2**attempt
             last = attempt >= self.settings.retries
             try:
-                answer = await self._pool.send(method, target, headers, body, clearance)
+                answer = await self._pool.send(method, target, headers, body, clearance, fresh=once)
             except ConnectFailed as error:
                 if last:
                     raise UpstreamFailed(f"upstream {self.name!r} cannot be reached: {error}") from broken or error

@@ -345,12 +345,14 @@ class StreamedMessage(StreamedMeter):
         self.ids.extend(name for name in _container_id(container) if name not in self.ids)
 
 
-def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
+def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt | None:
     system = places.get("system")
     if system is None:
         end = splice.slot_in_object(text, "system")
     else:
-        end = end_slot(text, system, "text") or splice.slot_replacing(system)
+        end = splice.slot_replacing(system) if system.value is None else end_slot(text, system, "text")
+    if end is None:
+        return None
     messages: list[RequestMessage] = []
     for place in splice.element_spans(places["messages"]):
         message = fields.as_object(place.value)

@@ -6,6 +6,8 @@ from typing import Final, cast
 
 import orjson
 
+from circadia.gateway.payload.fields import as_list, as_object
+
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _ANTHROPIC_TYPES = {
     401: "authentication_error",
@@ -30,10 +32,10 @@ _GRPC_STATUSES = {
 }
 _TOO_LONG_CODES: Final = ("context_length_exceeded", "request_too_large")
 _TOO_LONG: Final = re.compile(
-    r"prompt is too long|context (?:window|length|limit|size)|input token count|maximum prompt length|input is too long",
+    r"(?:prompt|input) is too long|context (?:window|length|limit|size)|input token count|maximum prompt length",
     re.IGNORECASE,
 )
-"""Messages of Anthropic, OpenAI and compatible servers, Google, xAI, Bedrock; the codes are OpenAI's and Anthropic's."""
+"""Messages of Anthropic and Bedrock, OpenAI and compatible servers, Google, xAI; codes of OpenAI and Anthropic."""
 _NO_SYSTEM: Final = re.compile(
     r"system role not supported|developer instruction is not enabled|does not support '(?:system|developer)'"
     r"|conversation roles must alternate",
@@ -63,12 +65,12 @@ def refuses_system_prompt(status: int, body: bytes) -> bool:
 def _read_error(body: bytes) -> tuple[list[str], str]:
     """Return the codes and the message of an error; empty ones of anything else."""
     try:
-        whole = orjson.loads(body)
-        whole = whole[0] if isinstance(whole, list) else whole  # Google's, in OpenAI's API
-        error = whole.get("error", whole)
-        return [str(error.get(name) or "") for name in ("code", "type")], str(error.get("message") or "")
-    except (ValueError, AttributeError, IndexError):
+        whole: object = orjson.loads(body)
+    except orjson.JSONDecodeError:
         return [], ""
+    whole = next(iter(as_list(whole)), whole)  # Google answers with a list in OpenAI's API
+    error = as_object(as_object(whole).get("error", whole))
+    return [str(error.get(name) or "") for name in ("code", "type")], str(error.get("message") or "")
 
 
 class ErrorShape:

@@ -7,7 +7,7 @@ program wrote into a user's messages (reminders, the environment) is part of it,
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,6 +20,8 @@ from circadia.gateway.payload import fields, hash_chain
 from circadia.gateway.payload.prompt import TEXTS, Side, join_texts
 from circadia.llm.usage import Usage
 from circadia.memory.capture.harness import own_words, strip_harness_text
+from circadia.memory.redaction import redact
+from circadia.records.answer import AnswerFrame
 from circadia.settings.answers import compile_pattern
 
 _MARK: Final = "\0"
@@ -169,6 +171,9 @@ class DecodedAnswer:
 _FORMAL: Final = frozenset({"role", "content", "type", "id", "status", "cache_control"})
 """A user message with fields beside these contains more than text."""
 
+_TYPED: Final = re.compile(r"<(?:bash-input|command-args|user-memory-input|user_shell_command)\b")
+"""Elements in which a program repeats what a person typed."""
+
 _PIECE: Final = 80
 """Maximum characters per streamed piece; its event is about three times as long."""
 
@@ -289,6 +294,17 @@ class AnswerCodec(ABC):
         else:
             messages[at] = {**messages[at], "content": _fill_mark(messages[at].get("content"), question)}
         return orjson.dumps(request | {self.kept.operators: messages})
+
+
+def without_private_body(frame: AnswerFrame, may_keep: bool) -> AnswerFrame:
+    """Return the frame; closed, if a program added a secret to a user's messages, or what may not be kept to them."""
+    request = fields.as_object(orjson.loads(frame.body)) if frame.body else {}
+    items = [fields.as_object(item) for key in ("messages", "input") for item in fields.as_list(request.get(key))]
+    added = "\n".join(join_texts(item.get("content")) for item in items if item.get("role") == "user")
+    if redact(added) == added and (may_keep or _TYPED.search(added) is None):
+        return frame
+    why_not = "what a program adds to the question has a secret in it, or may not be kept"
+    return replace(frame, body="", headers=(), why_not=why_not)
 
 
 def parse_answer_object(whole: bytes) -> dict[str, object]:

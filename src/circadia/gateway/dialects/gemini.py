@@ -33,7 +33,8 @@ class GenerateContent(Dialect):
 
     def read_request(self, request: dict[str, object], body: bytes) -> ModelRequest:
         """Read the body; model and streaming come from the path."""
-        contents = fields.objects(request, "contents")
+        one = request.get("contents")
+        contents = fields.objects({"contents": [one]} if isinstance(one, dict) else request, "contents")
         settings = fields.as_object(_json_member(request, "generationConfig"))
         limit = fields.as_count(_json_member(settings, "maxOutputTokens"))
         items = list(map(_normalize_content, contents))
@@ -181,7 +182,10 @@ def _model(request: dict[str, object]) -> str | None:
 
 
 def _parts(content: dict[str, object]) -> list[dict[str, object]]:
-    return [fields.as_object(part) for part in fields.as_list(content.get("parts"))]
+    """Return the parts of a content; Google takes an object for a list of one."""
+    parts = content.get("parts")
+    one = fields.as_object(parts)
+    return [one] if one else [fields.as_object(part) for part in fields.as_list(parts)]
 
 
 def _is_turn(content: dict[str, object]) -> bool:
@@ -209,7 +213,8 @@ def _normalize_call(call: object) -> tuple[str, object, object]:
 def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt | None:
     if "contents" not in places:
         return None
-    contents = splice.element_spans(places["contents"])
+    listed = places["contents"]
+    contents = [listed] if isinstance(listed.value, dict) else splice.element_spans(listed)
     system = places.get("systemInstruction", places.get("system_instruction"))
     slot = _system_slot(text, system)
     if places.keys() & {"cachedContent", "cached_content"}:  # which has the only system instruction
@@ -242,16 +247,21 @@ def _texts(content: dict[str, object]) -> list[dict[str, object]]:
     return [{"type": "text", "text": part["text"]} for part in parts if isinstance(part.get("text"), str)]
 
 
-def _system_slot(text: str, system: splice.JsonSpan | None) -> splice.InsertionPoint:
+def _system_slot(text: str, system: splice.JsonSpan | None) -> splice.InsertionPoint | None:
+    """Return the slot at the end of the system instruction; None if that has another form."""
     if system is None:
         return splice.slot_in_object(text, "systemInstruction", _ADDED_CONTENT)
-    slot = _part_slot(text, system.start) if isinstance(system.value, dict) else None
-    return slot or splice.slot_replacing(system, _ADDED_CONTENT)
+    content = system.value
+    if content is None or (isinstance(content, dict) and "parts" not in content):
+        return splice.slot_replacing(system, _ADDED_CONTENT)
+    return _part_slot(text, system.start) if isinstance(content, dict) else None
 
 
 def _part_slot(text: str, start: int, *, first: bool = False) -> splice.InsertionPoint | None:
     """Return the slot at the end, or the beginning, of the parts of the content at `start`."""
     parts = splice.member(text, start, "parts")
+    if parts is not None and isinstance(parts.value, dict):
+        return None if first else splice.slot_beside(text, parts, _ADDED_PART)
     if parts is None or not isinstance(parts.value, list):
         return None
     return splice.slot_in_array(text, parts, _ADDED_PART, first=first)

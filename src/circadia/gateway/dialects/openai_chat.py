@@ -221,7 +221,8 @@ class ChatCompletions(Dialect):
         try:
             text = body.decode()
             places = dict(splice.members(text, splice.value_start(text), spans="messages"))
-            return _prompt(text, places["messages"]) if "messages" in places else None
+            listed = places.get("messages")
+            return _prompt(text, listed) if listed is not None and listed.value else None
         except ValueError:
             return None
 

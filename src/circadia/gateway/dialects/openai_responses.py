@@ -459,14 +459,16 @@ class _StreamedResponse(StreamedMeter, _Response):
         )
 
 
-def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt:
+def _prompt(text: str, places: dict[str, splice.JsonSpan]) -> RequestPrompt | None:
     instructions = places.get("instructions")
     if instructions is None:
         end = splice.slot_in_object(text, "instructions")
     elif isinstance(instructions.value, str):
         end = splice.slot_in_string(instructions, BETWEEN)
-    else:
+    elif instructions.value is None:
         end = splice.slot_replacing(instructions)
+    else:
+        return None
     source = places["input"]
     if isinstance(source.value, str):
         messages = [

@@ -198,7 +198,8 @@ class CallMemory:
             if injects or question is not None:
                 injected = await self._inject(call, turn, prompt, content, question)
             if (lookup := injected.lookup) is not None:  # a check that fails leaves it
-                lookup = await self._injection.check_lookup(turn, lookup)
+                checked = await self._injection.check_lookup(turn, lookup)
+                lookup = checked if self._exchanges.is_settled(policy, turn.user, id(turn)) else lookup  # more was said
             if lookup is not None and lookup.outcome is LookupOutcome.HIT:
                 hit, lookup = lookup, None  # a hit counts only once its answer is rendered
                 follow_up = CallFollowUp(pending_turn=pending, lookup=hit)

@@ -17,6 +17,7 @@ from circadia.gateway.answers.serving import AnswerResolver, CallQuestion, Looku
 from circadia.gateway.calls.headers import first_value
 from circadia.gateway.calls.upstream import ModelCall
 from circadia.gateway.memory.additions import (
+    NOTHING_KEPT,
     TIMES,
     Addition,
     AdditionRenderer,
@@ -172,6 +173,8 @@ class Injection:
         first question of an end user counts, too.
         """
         kept, is_stored = decode_additions(turn.conversation.additions), bool(call.request.conversation)
+        if is_stored and turn.conversation.is_branched_by(call.request.conversation):
+            kept = NOTHING_KEPT  # what was added since that answer is not in it
         works_on = all(utterance.tool for utterance in prompt.heard)
         current = None if is_stored else kept.find(prompt, prompt.turn)
         policy, where = call.agent.policy, _read_filter(call)

@@ -6,6 +6,7 @@ are. One text part equals the plain string. The leading prompt is not hashed: cl
 the state of a folder there, and the conversation continues.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -23,6 +24,10 @@ _PROVIDER_TOOLS = ("_tool_use", "_tool_result")
 _MARKS = ("cache_control", "citations", "annotations")
 _ANSWERS = frozenset({"assistant", "model", "function_call", "item_reference"})
 """Roles and types of the items that come from a model; so does what a provider's tool does (`web_search_call`)."""
+_SPEAKERS = ("assistant", "model")
+
+_THOUGHTS: Final = re.compile(r"\s*<think>.*?</think>", re.S)
+"""The thoughts of a model whose server leaves them in its text."""
 
 
 KEPT: Final = 256
@@ -41,12 +46,21 @@ def hash_chain(head: str, items: Iterable[object]) -> tuple[str, ...]:
     try:
         for item in items:
             if item is not None:
-                text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+                text = orjson.dumps(_trim_answer(item), option=orjson.OPT_SORT_KEYS)
                 head = blake2b(head.encode() + text, digest_size=16).hexdigest()
             chain.append(head)
     except orjson.JSONEncodeError as error:
         raise InvalidRequest("a message is nested too deeply; send at most 250 levels") from error
     return tuple(chain)
+
+
+def _trim_answer(item: object) -> object:
+    """Return the item; of a model's text only what clients send back: trimmed, without the thoughts before it."""
+    parts = cast("tuple[object, ...]", item) if isinstance(item, tuple) else ()
+    if len(parts) < 2 or parts[0] not in _SPEAKERS or not isinstance(parts[1], str):
+        return cast("object", item)
+    thoughts = _THOUGHTS.match(parts[1])
+    return (parts[0], parts[1][0 if thoughts is None else thoughts.end() :].strip(), *parts[2:])
 
 
 def count_since_answer(items: Sequence[object]) -> int | None:

@@ -71,6 +71,17 @@ def slot_behind(place: JsonSpan, element: object) -> InsertionPoint:
     return InsertionPoint(place.end, place.end, f',{head}"', f'"{tail}')
 
 
+def slot_beside(text: str, place: JsonSpan, element: object) -> InsertionPoint:
+    """Return the slot in the second element of an array that replaces the value at `place`, which is its first.
+
+    `%` in `element` marks the text.
+    """
+    head, tail = _dump(element).split('"%"')
+    between = f',{head}"'
+    whole = text[place.start : place.end]
+    return InsertionPoint(place.start, place.end, f"[{whole}{between}", f'"{tail}]', f'"{tail}{between}')
+
+
 def slot_in_object(text: str, key: str, value: object = "%") -> InsertionPoint:
     """Return the slot in one more member of the root object, which must have a member already.
 

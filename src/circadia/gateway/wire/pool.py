@@ -61,14 +61,16 @@ class ConnectionPool:
         self._emptied: asyncio.Future[None] | None = None
 
     async def send(
-        self, method: str, target: str, headers: list[Header], body: bytes, clearance: Clearance | None = None
-    ) -> ProviderResponse:
+        self, method: str, target: str, headers: list[Header], body: bytes, clearance: Clearance | None = None, *,
+        fresh: bool = False,
+    ) -> ProviderResponse:  # fmt: skip
         """Send a call; return its answer once status and headers have arrived.
 
         `target` is path and query after the origin's prefix. `headers` are sent unchanged, with Host and the length
         added. Read the answer to its end or `close` it: it keeps its connection until then. Cancelling the caller ends
         the call at any point. The call waits for its turn, for a connection, and for those before it. It is written
-        in the step of the event loop in which it is cleared; not at all if that raises.
+        in the step of the event loop in which it is cleared; not at all if that raises. With `fresh` it gets no idle
+        connection, which the provider may be about to close.
 
         Raises:
             ConnectFailed, ConnectTimedOut: no connection; nothing was sent.
@@ -82,6 +84,8 @@ class ConnectionPool:
         start = method.encode("ascii"), b" ", self._prefix, target.encode("latin-1")
         head = b"".join((*start, self._common_head, length, *lines, b"\r\n"))
         _require_lines(head, self._common_lines + bool(length) + len(lines) + 1)
+        while fresh and self._idle:
+            self._idle.pop().drop()
         connection = await (self._take() if clearance is None else self._take_when_clear(clearance))
         return await connection.ask(head, body, has_no_body=method == "HEAD").wait_for_head()
 

@@ -11,7 +11,7 @@ from circadia.agents.directory import hold_readers
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import MessageId
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.tool import Arguments, ToolResult, take_fitting, tool
+from circadia.mcp_server.tool import Arguments, ToolResult, fence_text, take_fitting, tool
 from circadia.mcp_server.tools.messages import SeenMessage, message_view
 from circadia.mcp_server.tools.wakes import Purpose, SendResult, Urgency, send
 from circadia.records.agent import Agent
@@ -37,7 +37,7 @@ class InboxMessage(SeenMessage):
             f"{self.id} from {self.sender} in thread {json.dumps(self.thread_name)} ({self.thread}) at "
             f"{self.at.isoformat()}, {self.priority.value} {self.type.value}, {self.state.value}{answers}"
         )
-        return f"--- {head} ---\n{self.content}\n--- end of {self.id} ---"
+        return fence_text(head, self.content, self.id)
 
 
 class ReadInbox(Arguments):

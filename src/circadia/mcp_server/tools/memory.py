@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from circadia.errors import NotFound
 from circadia.ids import EpisodeId
 from circadia.mcp_server.caller import Caller
-from circadia.mcp_server.tool import Arguments, NoArguments, ToolResult, take_fitting, tool
+from circadia.mcp_server.tool import Arguments, NoArguments, ToolResult, fence_text, take_fitting, tool
 from circadia.mcp_server.tools.sleep import Unconfirmed, list_unconfirmed
 from circadia.memory.banks import BankLayers
 from circadia.memory.blocks import BlockUpdate, writer_of
@@ -144,7 +144,7 @@ class RecalledItem(ToolResult):
         over = ", no longer valid" if self.superseded else ""
         score = "" if self.score is None else f", score {self.score:.2f}"
         head = f"{self.id}{bank}{part}, {self.kind}{who}, from {self.trust.value}, {self.at.isoformat()}{over}{score}"
-        return f"--- {head} ---\n{self.content}\n--- end of {self.id} ---"
+        return fence_text(head, self.content, self.id)
 
 
 class RecallAnswer(ToolResult):
