@@ -207,9 +207,7 @@ def _limit_output(target: _FrameTarget, frame: AnswerFrame, question: str) -> tu
         request = target.dialect.load(body)
         limit = target.dialect.read_request(request, body).output_limit
         thinking = as_object(request.get("thinking")).get("budget_tokens")
-        max_tokens = MAX_TOKENS + (
-            thinking if isinstance(thinking, int) else 0
-        )  # the budget must be less than the limit
+        max_tokens = MAX_TOKENS + (thinking if isinstance(thinking, int) else 0)  # the limit is above the budget
         if limit is not None and limit <= max_tokens:
             return body, limit
         names = _LIMITS[frame.dialect]

@@ -362,13 +362,9 @@ class Injection:
         return new, context
 
     async def _find_first_lines(
-        self,
-        request: _InjectionRequest,
-        tx: Tx,
-        banks: BankLayers,
-        lookup: Lookup | None,
+        self, request: _InjectionRequest, tx: Tx, banks: BankLayers, lookup: Lookup | None,
         sent: Sequence[tuple[Addition, RenderedAddition]],
-    ) -> tuple[tuple[LineKey, ...], Lookup | None]:
+    ) -> tuple[tuple[LineKey, ...], Lookup | None]:  # fmt: skip
         """Return what comes first (changes, a hint, corrections), and the lookup, which is a miss without a hint."""
         if not request.wants_fitting:
             return (), None if lookup is None else as_miss(lookup)

@@ -71,7 +71,8 @@ class AnswerMaker:
             material = await fetch_material(
                 tx, run.bank, agent, frame.scope, upto=run.sleep_pass.upto, now=run.answer_services.clock.now()
             )
-        expected = await self._predict_questions(agent, material, ready)
+        today = run.sleep_pass.created_at.astimezone(load_zone(agent.coordination.zone)).date()
+        expected = await self._predict_questions(agent, material, ready, today)
         answered, tried = list[_AnsweredQuestion](), own
         try:
             for question in expected:
@@ -84,24 +85,18 @@ class AnswerMaker:
                 tried += 1
                 if (one := await self._answer_question(frame, fresh)) is not None:
                     answered.append(one)
-            verdicts = await self._ask_verdicts(agent, answered)
+            verdicts = await self._judge(answered, today)
         except (OverBudget, PassPreempted):  # store what is paid for and needs no verdict
             await self._store_answers(frame, material, answered, {})
             raise
         await self._store_answers(frame, material, answered, verdicts)
         return tried
 
-    async def _ask_verdicts(
-        self, agent: Agent, answered: Sequence["_AnsweredQuestion"]
-    ) -> Mapping[int, QuestionVerdict]:
+    async def _judge(self, answered: Sequence["_AnsweredQuestion"], today: date) -> Mapping[int, QuestionVerdict]:
         if not answered:
             return {}
         run, texts = self._run, [(entry.question, entry.answer.text) for entry in answered]
-        return await judge_questions(texts, run.ask, mission=run.bank.policy.mission, today=self._find_today(agent))
-
-    def _find_today(self, agent: Agent) -> date:
-        """Return the agent's day when the pass began: a pass that runs again asks the same."""
-        return self._run.sleep_pass.created_at.astimezone(load_zone(agent.coordination.zone)).date()
+        return await judge_questions(texts, run.ask, mission=run.bank.policy.mission, today=today)
 
     async def _store_answers(
         self, frame: AnswerFrame, material: QuestionMaterial, answered: Sequence["_AnsweredQuestion"],
@@ -115,7 +110,7 @@ class AnswerMaker:
             self.made += await self._store_answer(frame, kept_question, conversation, entry.draft, entry.answer)
 
     async def _predict_questions(
-        self, agent: Agent, material: QuestionMaterial, ready: Sequence[Answer]
+        self, agent: Agent, material: QuestionMaterial, ready: Sequence[Answer], today: date
     ) -> Sequence[ExpectedQuestion]:
         """Return the expected questions; none if the model's answer for this scope is unusable."""
         run = self._run
@@ -123,7 +118,7 @@ class AnswerMaker:
             return await predict_questions(
                 material, agent, ready, run.answer_services, run.ask,
                 mission=run.bank.policy.mission, instructions=run.sleep_pass.instructions,
-                today=self._find_today(agent), own=run.sleep_pass.id,
+                today=today, own=run.sleep_pass.id,
             )  # fmt: skip
         except ModelAnswerError as error:
             if error.passing:
@@ -193,8 +188,7 @@ class AnswerMaker:
         answer = Answer(
             id=AnswerId(answer_services.ids.new("ans")), bank_id=run.bank.id, scope=frame.scope,
             phrasings=question.phrasings, confidence=question.confidence, conversation=conversation,
-            text=answered.text,
-            reasoning=answered.reasoning, basis=draft.basis,
+            text=answered.text, reasoning=answered.reasoning, basis=draft.basis,
             read_upto=draft.basis.heads.episodes, pass_id=run.sleep_pass.id, made_at=answered.at,
             expires_at=answered.at + timedelta(hours=answer_services.settings.ttl_hours), tokens=answered.tokens,
             nanousd=answered.nanousd, seconds=answered.seconds,

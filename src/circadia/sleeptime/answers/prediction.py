@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from circadia.answers.question_drafts import AnswerServices
 from circadia.answers.question_text import has_identifier, normalize
 from circadia.ids import PassId
-from circadia.llm.chat_model import ModelAnswerError, Prompt
+from circadia.llm.chat_model import ModelAnswerError
 from circadia.memory.redaction import redact
 from circadia.memory.relative_dates import in_zone
 from circadia.records.agent import Agent
@@ -168,16 +168,7 @@ def _select_own_turns(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: 
     return turns
 
 
-def build_prediction_prompt(
-    found: QuestionMaterial,
-    agent: Agent,
-    ready: Sequence[Answer],
-    *,
-    mission: str,
-    instructions: str,
-    max_questions: int,
-    today: date,
-) -> Prompt:
+def _write_material(found: QuestionMaterial, agent: Agent, ready: Sequence[Answer]) -> str:
     lines = NumberedLines()
     lines.add_line(f"The assistant is called {agent.name}.")
     for block in found.blocks:
@@ -192,9 +183,7 @@ def build_prediction_prompt(
         lines.add_heading("Ready already")
         for answer in sorted(ready, key=lambda answer: answer.id)[-READY:]:
             lines.add_line(f"- {answer.phrasings[0]}")
-    return build_file_prompt(
-        "predict", lines.text, mission=mission, instructions=instructions, today=today, questions=max_questions
-    )
+    return lines.text
 
 
 async def predict_questions(
@@ -209,12 +198,12 @@ async def predict_questions(
         return ()
     max_questions = min(answer_services.settings.questions, MAX_QUESTIONS)
     known = [answer for answer in ready if answer.pass_id != own and answer.phrasings]
-    prompt = build_prediction_prompt(
-        found, agent, known, mission=mission, instructions=instructions, max_questions=max_questions, today=today
+    data = _write_material(found, agent, known)
+    prompt = build_file_prompt(
+        "predict", data, mission=mission, instructions=instructions, today=today, questions=max_questions
     )
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * max_questions)
-    rows = [*found.questions, *found.turns]
-    sources = collect_sources(rows, *(block.value for block in found.blocks), agent.name)
+    sources = collect_sources([*found.questions, *found.turns], *(block.value for block in found.blocks), agent.name)
     return accept_questions(answer.questions[: 2 * max_questions], sources)
 
 

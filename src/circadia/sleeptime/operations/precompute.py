@@ -87,9 +87,8 @@ async def _make_answers(run: AnswerRun, counts: Counter[str]) -> None:
     try:
         agents = await _fetch_agents(run)
         await sampling.judge()
-        max_questions = (
-            count_affordable_questions(run.answer_services.settings, await _fetch_days(run)) if agents else 0
-        )
+        settings = run.answer_services.settings
+        max_questions = count_affordable_questions(settings, await _fetch_days(run)) if agents else 0
         for agent, frames in agents:
             await making.answer_for_agent(agent, frames, max_questions)
     finally:
