@@ -369,7 +369,7 @@ async def _wake(tx: Tx, who: Principal, wake_id: str) -> Wake:
     if wake is not None and own is not None and own.id not in (wake.agent_id, wake.sender_id):
         raise Forbidden(f"wake {wake_id!r} is between others; use the operator's token")
     if wake is None:
-        raise NotFound(f"no wake {wake_id!r}")
+        raise NotFound(f"no wake {wake_id!r}; `circadia wakes` lists them")
     return wake
 
 
