@@ -126,16 +126,6 @@ async def test_a_database_that_cannot_be_written_is_told_at_the_start(home: Path
         refused(await server.ended(), 10, "data/circadia.db", "check the owner and the mode")
 
 
-async def test_a_backup_of_a_folder_that_may_only_be_read_says_what_to_change(home: Path) -> None:
-    data = str(home / "data")
-    await run("migrate", "--data", data)
-    for file in ("circadia.db-wal", "circadia.db-shm"):
-        (home / "data" / file).touch(0o400)
-    (home / "data").chmod(0o500)
-    async with started("backup", "copy.db", "--data", data, program=("tests.cli.without_override",)) as backup:
-        refused(await backup.ended(), 7, "may not be opened or written; check their owner and mode")
-
-
 @pytest.mark.parametrize("content", [b"", b"short\n", b"\xff" * 32])
 async def test_a_token_file_that_is_empty_short_or_none_is_refused(home: Path, content: bytes) -> None:
     (home / "data").mkdir(mode=0o700)
