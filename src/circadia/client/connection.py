@@ -314,7 +314,7 @@ def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
         code, detail = "", text.strip()[:500] or f"HTTP status {response.status}"
     kind = _BY_CODE.get(code) or _BY_STATUS.get(response.status, CircadiaError)
     after = response.headers.get("Retry-After", "")
-    return kind(detail, retry_after_seconds=float(after) if after.isdigit() else None)
+    return kind(detail, retry_after_seconds=float(after) if after.isascii() and after.isdigit() else None)
 
 
 def _report_gap(gap: EventGap, on_gap: Callable[[EventGap], object] | None) -> None:
