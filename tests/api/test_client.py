@@ -265,6 +265,13 @@ async def test_the_pause_before_a_retry_doubles_up_to_five_seconds() -> None:
     assert clock.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 
+async def test_a_pause_that_a_server_states_as_no_number_is_the_clients_own() -> None:
+    clock, flaky = HurriedClock(), Flaky(503, retry_after="²")
+    async with flaky.open() as url, Client(url, ADMIN, clock=clock) as client:
+        assert await client.list_holds() == HoldList(**NOTHING_HELD)
+    assert clock.pauses == [0.2]
+
+
 async def test_a_change_is_sent_again_only_with_a_key_and_unchanged() -> None:
     for key, times in ((None, 1), ("once", 2)):
         flaky = Flaky(503)

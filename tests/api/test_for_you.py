@@ -110,7 +110,8 @@ async def test_proposals_of_all_banks_come_with_the_texts_that_they_concern_and_
     assert (await service.ok("GET", "/for-you"))["proposals"] == 4
     await service.ok("POST", f"/passes/{runs[0]}/refuse")
     assert (await service.ok("GET", "/for-you"))["proposals"] == 2
-    assert (await service.call("GET", "/proposals?after=nothing")).status == 422
+    for after in ("nothing", "pas_1:", "pas_1:²", "pas_1:" + "9" * 19, "pas_1:" + "9" * 5000):
+        assert (await service.call("GET", f"/proposals?after={after}")).code == "invalid_request"
 
 
 async def test_alerts_have_a_history_and_are_acknowledged_once_by_name(service: Service) -> None:

@@ -111,7 +111,7 @@ async def test_a_wrong_query_is_the_callers_mistake(ledger: Service, query: str)
     ("query", "told"),
     [
         ("session=defalt", "no session 'defalt'; did you mean 'default'?"),
-        ("agent=an", "no session has an agent 'an'"),
+        ("agent=an", "no session has an agent 'an'; `circadia agents --session` lists those of one"),
         ("session=default&agent=an", "no agent 'an' in session 'default'; did you mean 'ann'?"),
     ],
 )

@@ -270,6 +270,8 @@ async def test_the_matrix_counts_who_woke_whom(service: Service, ann: str) -> No
         {"from": "operator", "to": "bob", "decisions": {"deferred": 1}, "total": 1},
     ]
     assert (await service.ok("GET", "/wakes/matrix?since=2026-01-02"))["pairs"] == []
+    for until in ("0001-01-01", "1970-01-01", "2026-01-01"):
+        assert (await service.ok("GET", f"/wakes/matrix?until={until}"))["pairs"] == []
 
 
 @pytest.mark.spec("WAKE-60", "WAKE-71")

@@ -69,6 +69,12 @@ async def test_a_file_that_is_missing_is_named(home: Path) -> None:
     refused(await run("config", "check", "nowhere.yaml"), 9, "'nowhere.yaml'", "--config")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+async def test_a_file_that_is_not_utf_8_is_told_how_to_save_it(home: Path, encoding: str) -> None:
+    (home / "circadia.yaml").write_text("agents: {ann: {description: Grüße}}\n", encoding)
+    refused(await run("config", "check"), 9, "'circadia.yaml' is not UTF-8; save it as UTF-8")
+
+
 async def test_each_value_is_shown_with_its_source(file: Path) -> None:
     listed = (await run("config", "show", "--json")).json["settings"]
     found = {each["key"]: (each["value"], each["source"]) for each in listed}

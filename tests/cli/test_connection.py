@@ -57,6 +57,36 @@ async def test_the_agents_variable_goes_before_the_operators(
     refused(await run("holds"), 3)
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+async def test_a_name_that_is_empty_or_means_a_folder_is_refused(operator: CircadiaProcess, name: str) -> None:
+    refused(await run("banks", "delete", name, "--yes"), 2, f"{name!r} is no name or id")
+    refused(await run("sessions", "close", name), 2, f"{name!r} is no name or id")
+
+
+@pytest.mark.parametrize("words", [("banks", "notes", "Gr\udcfc\udce1e"), ("banks", "search", "team", "Gr\udcfce")])
+async def test_what_a_terminal_sends_in_latin_1_is_told_to_be_sent_in_utf_8(
+    operator: CircadiaProcess, words: tuple[str, ...]
+) -> None:
+    refused(await run(*words), 2, "is not valid Unicode; write it in UTF-8")
+
+
+async def test_what_there_is_not_is_told_with_the_command_that_lists_what_there_is(operator: CircadiaProcess) -> None:
+    await run("banks", "add", "library")
+    for number in range(8):  # few names would be listed
+        await run("banks", "add", f"library-{number}")
+    none = "xzkwq"
+    for words, command in (
+        (("banks", "notes", none), "`circadia banks` lists them"),
+        (("episodes", "show", "library", none), "`circadia episodes library`"),
+        (("banks", "explain", "library", none), "`circadia banks notes library`"),
+        (("wakes", "explain", none), "`circadia wakes`"),
+        (("wakes", "cancel", none), "`circadia wakes`"),
+        (("pulses", "cancel", none), "`circadia pulses`"),
+        (("events", "--agent", none), "`circadia agents --session`"),
+    ):
+        refused(await run(*words), 4, command)
+
+
 async def test_without_a_server_the_command_says_how_to_start_one(home: Path, unused_tcp_port: int) -> None:
     url = f"http://127.0.0.1:{unused_tcp_port}"
     refused(

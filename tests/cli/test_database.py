@@ -72,6 +72,17 @@ async def test_a_file_that_is_no_whole_backup_is_refused_and_the_database_stays(
     assert not list(data.glob("*.new"))
 
 
+@pytest.mark.parametrize("name", ["nowhere.db", "data", "text.db", "empty.db"])
+async def test_a_file_that_is_no_backup_is_refused_with_what_is_one(home: Path, name: str) -> None:
+    put_data(home)
+    (home / "text.db").write_bytes(b"no database " * 999)
+    (home / "empty.db").touch()
+    (home / "pg.yaml").write_text("server: {database_url: postgresql://nobody@127.0.0.1:1/none}\n", "utf-8")
+    told = f"'{name}'", "name a file that `circadia backup` or `circadia export` wrote"
+    refused(await run("restore", name, "--data", str(home / "data")), 2, *told)
+    refused(await run("import", name, "--config", "pg.yaml"), 2, *told)
+
+
 async def test_each_database_names_the_command_for_the_other(home: Path) -> None:
     put_data(home)
     await run("backup", "copy.db", "--data", str(home / "data"))

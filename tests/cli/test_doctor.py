@@ -234,11 +234,16 @@ async def test_a_folder_that_is_a_file_or_has_an_open_token_is_told(home: Path) 
     result, checks = await examined("--data", str(home / "file"))
     assert (result.status, checks["data folder"]["state"]) == (10, "fail")
     (home / "data").mkdir()
-    (home / "data" / "admin.token").write_text("x", "utf-8")
+    (home / "data" / "admin.token").write_text("x" * 16, "utf-8")
     (home / "data" / "admin.token").chmod(0o644)
     _, checks = await examined("--data", str(home / "data"))
     assert checks["admin token"]["state"] == "warn"
     assert "chmod 600" in checks["admin token"]["remedy"]
+    (home / "data" / "admin.token").chmod(0o600)
+    (home / "data" / "admin.token").write_text("x", "utf-8")
+    result, checks = await examined("--data", str(home / "data"))
+    assert (result.status, checks["admin token"]["state"]) == (10, "fail")
+    assert "remove it" in checks["admin token"]["remedy"]
 
 
 async def test_a_database_that_is_none_or_newer_is_told(home: Path) -> None:

@@ -95,9 +95,10 @@ async def test_a_port_that_is_taken_is_told(home: Path) -> None:
             refused(await server.ended(), 10, f"127.0.0.1:{port}", "--port")
 
 
-async def test_a_host_that_is_not_of_this_machine_is_told(home: Path) -> None:
-    async with started("serve", "--host", "192.0.2.1", "--port", "0") as server:
-        refused(await server.ended(), 10, "192.0.2.1")
+@pytest.mark.parametrize("host", ["192.0.2.1", "999.1.1.1", "x" * 70])
+async def test_a_host_that_is_not_of_this_machine_is_told(home: Path, host: str) -> None:
+    async with started("serve", "--host", host, "--port", "0") as server:
+        refused(await server.ended(), 10, host, "choose another with --host")
 
 
 async def test_a_second_server_on_the_same_folder_is_refused(home: Path) -> None:
@@ -114,6 +115,23 @@ async def test_a_data_folder_that_cannot_be_written_is_told(home: Path) -> None:
     program = ("tests.cli.without_override",)
     async with started("serve", "--port", "0", "--data", str(folder), program=program) as server:
         refused(await server.ended(), 10, str(folder), "Permission denied", "--data")
+
+
+async def test_a_database_that_cannot_be_written_is_told_at_the_start(home: Path) -> None:
+    data = str(home / "data")
+    await run("migrate", "--data", data)
+    (home / "data" / "circadia.db").chmod(0o400)
+    program = ("tests.cli.without_override",)
+    async with started("serve", "--port", "0", "--data", data, program=program) as server:
+        refused(await server.ended(), 10, "data/circadia.db", "check the owner and the mode")
+
+
+@pytest.mark.parametrize("content", [b"", b"short\n", b"\xff" * 32])
+async def test_a_token_file_that_is_empty_short_or_none_is_refused(home: Path, content: bytes) -> None:
+    (home / "data").mkdir(mode=0o700)
+    (home / "data" / "admin.token").write_bytes(content)
+    async with started("serve", "--port", "0", "--data", str(home / "data")) as server:
+        refused(await server.ended(), 10, "data/admin.token", "remove it, and the next start makes a new one")
 
 
 async def test_a_data_folder_that_is_a_file_is_told(home: Path) -> None:

@@ -148,6 +148,12 @@ async def test_odd_numbers_ids_and_paths_are_borne(tmp_path: Path) -> None:
             }
             async with at.tool(token, cancel) as response:
                 assert response.status == 202
+        for kind in ("text/plain", "", "application/x-www-form-urlencoded"):
+            async with at.tool(
+                token, {"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={"content-type": kind}
+            ) as response:
+                assert response.status == 400
+                assert "send JSON-RPC with" in (await response.json())["error"]["message"]
         deep: Any = b"[" * 100_000
         async with at.tool(token, deep) as response:
             assert response.status == 400
@@ -298,6 +304,33 @@ async def test_a_head_without_end_is_refused(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
         head = "".join(f"x-{number}: {'y' * 1000}\r\n" for number in range(100))
         assert await status_of(at, f"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n{head}\r\n".encode()) == 431
+
+
+@pytest.mark.spec("GATE-35")
+@pytest.mark.parametrize(
+    ("sent", "status", "remedy"),
+    [
+        (f"GET /api/v1/agents?after={'a' * 70_000} HTTP/1.1\r\nhost: a\r\n\r\n", 414, "shorten"),
+        (f"GET /api/v1/agents HTTP/1.1\r\nhost: a\r\nx: {'a' * 70_000}\r\n\r\n", 431, "shorten"),
+        ("\x16\x03\x01\x02\x00\x01", 400, "without TLS"),
+        ("GET /api/v1/agents HTTP/1.1\r\nhost: a\r\ncontent-length: x\r\n\r\n", 400, "an HTTP client"),
+    ],
+)
+async def test_what_is_refused_before_it_is_a_request_is_told_what_to_do(
+    tmp_path: Path, sent: str, status: int, remedy: str
+) -> None:
+    async with live(tmp_path) as at:
+        reader, writer = await connect(at)
+        writer.write(sent.encode("latin-1"))
+        async with asyncio.timeout(60):
+            head, body = (await reader.read()).split(b"\r\n\r\n")
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\ncontent-type: application/problem+json\r\n" in head
+    problem = json.loads(body)
+    assert (problem["status"], problem["code"]) == (status, "invalid_request")
+    assert remedy in problem["detail"]
+    assert problem["error"]["message"] == problem["detail"], "where OpenAI's SDKs look"
 
 
 @pytest.mark.spec("GATE-35")

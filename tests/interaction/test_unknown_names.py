@@ -11,6 +11,7 @@ import pytest
 
 from tests.fixtures.database_file import write_beside
 from tests.interaction.live import ADMIN, live
+from tests.recording.statement_recorder import SentStatement, recorded
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")
 
@@ -90,3 +91,35 @@ async def test_a_name_of_60000_letters_is_answered_at_once(tmp_path: Path, path:
             assert (await at.rest("GET", path.format(long), token=token))[0] in (403, 404, 414, 422)
 
         assert await loop_seconds(ask_for()) < 0.05
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if request.param == "sqlite":
+        return {}
+    return {"server": {"database_url": request.getfixturevalue("postgres_url")}}
+
+
+LISTS = [
+    ("PUT", "/sessions/default/sleeping", "agents", {"sleeping": True}),
+    ("POST", "/sessions/default/threads", "participants", {"name": "many"}),
+    ("POST", "/sessions/default/threads/notes/messages", "mentions", {"content": "hello"}),
+]
+
+
+@pytest.mark.spec("GATE-72")
+@pytest.mark.parametrize(("method", "path", "key", "body"), LISTS)
+async def test_40000_names_are_one_parameter_and_a_name_that_comes_again_is_looked_up_once(
+    tmp_path: Path, database: dict[str, Any], method: str, path: str, key: str, body: dict[str, Any]
+) -> None:
+    async with live(tmp_path, **database) as at:
+        await at.agent("ann")
+        await at.rest("POST", "/sessions/default/threads", {"name": "notes", "participants": ["ann"]})
+        status, problem = await at.rest(method, path, {**body, key: [f"n{number}" for number in range(40_000)]})
+        assert status == 404, problem
+        assert "no agent 'n0'" in problem["detail"]
+        sent: list[SentStatement] = []
+        with recorded(sent.append):
+            status, answer = await at.rest(method, path, {**body, key: ["ann"] * 40_000})
+        assert status in (200, 201), answer
+        assert len(sent) < 200

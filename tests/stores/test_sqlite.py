@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from circadia.records.message import DeliveryState
 from circadia.records.note import NoteState
 from circadia.records.sleep_pass import PassStatus
 from circadia.stores import sqlite
+from circadia.stores.sql.driver_errors import wrap_driver_errors
 from circadia.stores.sql.group_commit import GroupCommitWriter
 from circadia.stores.sql.link import WritingLink
 from circadia.stores.sql.statement import DRIVER_CONNECTION
@@ -279,3 +281,17 @@ async def test_a_list_of_dead_letters_reads_none_of_10000_messages_that_are_hand
     assert len(found) == 10
     assert "SEARCH deliveries USING INDEX deliveries_unhandled (state=? AND number<?)" in steps
     assert not [step for step in steps if step.startswith("SCAN")], steps
+
+
+def test_a_file_that_may_not_be_opened_or_written_is_told_with_what_to_check(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "file.db")) as file:
+        file.execute("CREATE TABLE kept (id)")
+    told = "check their owner and mode"
+    with (
+        closing(sqlite3.connect(f"{(tmp_path / 'file.db').as_uri()}?mode=ro", uri=True)) as file,
+        pytest.raises(StorageUnavailable, match=told),
+        wrap_driver_errors("SQLite", sqlite3.Error),
+    ):
+        file.execute("INSERT INTO kept VALUES (1)")
+    with pytest.raises(StorageUnavailable, match=told), wrap_driver_errors("SQLite", sqlite3.Error):
+        sqlite3.connect(tmp_path)

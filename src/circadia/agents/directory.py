@@ -62,7 +62,7 @@ async def require_names(tx: Tx, principal: Principal, session: str | None, agent
         return
     if home is not None:
         await find_agent(tx, home, agent)
-    raise NotFound(f"no session has an agent {agent!r}")
+    raise NotFound(f"no session has an agent {agent!r}; `circadia agents --session` lists those of one")
 
 
 async def find_agent_by_reference(tx: Tx, principal: Principal, home: Session, reference: str) -> Agent:

@@ -79,7 +79,8 @@ class ThreadService:
         thread_id = thread_id or self.new_id()
         await hold_agents(tx, principal, session, participants, session_key(session.id), thread_key(thread_id))
         await lock_open_session(tx, session)
-        agents = [await find_agent_by_reference(tx, principal, session, participant) for participant in participants]
+        names = dict.fromkeys(participants)
+        agents = [await find_agent_by_reference(tx, principal, session, name) for name in names]
         if principal.agent is not None:
             if await tx.threads.count_open_by(session.id, principal.name) >= self._max_open_threads:
                 raise LimitReached(
@@ -252,7 +253,7 @@ class ThreadService:
         speaker: Agent | None,
     ) -> list[Agent]:
         mentioned: dict[AgentId, Agent] = {}
-        for reference in mentions:
+        for reference in dict.fromkeys(mentions):
             agent = await find_agent_by_reference(tx, principal, session, reference)
             if speaker is not None and agent.id == speaker.id:
                 raise InvalidRequest(f"{reference!r} may not mention itself")

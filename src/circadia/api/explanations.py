@@ -35,7 +35,7 @@ async def explain_message_wakes(message: str, who: Who, context: Context) -> Mes
     async with context.store.begin_read() as tx:
         row = await tx.messages.get(MessageId(message))
         if row is None:
-            raise NotFound(f"no message {message!r}")
+            raise NotFound(f"no message {message!r}; `circadia inbox AGENT` lists those of an agent")
         explained = await explain_message(tx, row)
     views = [
         MessageWakeView.of(

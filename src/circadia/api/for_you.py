@@ -78,9 +78,12 @@ async def _proposal_views(tx: Tx, rows: Sequence[tuple[BankId, Change]]) -> list
     ]
 
 
+_MAX_DIGITS: Final = 18
+
+
 def _parse_cursor(after: str) -> tuple[PassId, int]:
     pass_id, _, number = after.rpartition(":")
-    if not (pass_id and number.isdigit()):
+    if not (pass_id and number.isdecimal() and len(number) <= _MAX_DIGITS):
         raise InvalidRequest(f"`after` is that of the page before, not {after!r}")
     return PassId(pass_id), int(number)
 

@@ -174,7 +174,7 @@ async def _pulse(tx: Tx, who: Principal, pulse_id: str) -> Pulse:
     """
     pulse = await tx.pulses.get(PulseId(pulse_id))
     if pulse is None:
-        raise NotFound(f"no pulse {pulse_id!r}")
+        raise NotFound(f"no pulse {pulse_id!r}; `circadia pulses` lists them")
     if not who.is_operator and (who.agent is None or who.agent.id != pulse.agent_id):
         raise Forbidden(f"pulse {pulse_id!r} is that of {pulse.agent!r}; use its token, or the operator's")
     return pulse

@@ -17,6 +17,7 @@ from circadia.ids import MessageId, WakeId
 from circadia.records.agent import Agent, Name
 from circadia.records.message import Message, MessageType, Priority
 from circadia.records.principal import OPERATOR, Principal
+from circadia.records.span import EPOCH
 from circadia.records.wake import Decision, Wake, WakeReason, WakeSource
 from circadia.schemas.wakes import (
     BudgetsView,
@@ -324,7 +325,7 @@ async def wake_matrix(
 ) -> WakeMatrix:
     """Count wake requests by sender, target and decision. Operator only."""
     require_operator(who)
-    since = since or (until or context.clock.now()) - timedelta(days=1)
+    since = since or max(until or context.clock.now(), EPOCH) - timedelta(days=1)
     async with context.store.begin_read() as tx:
         counts = await tx.wakes.count_by_pair(since=since, until=until)
     pairs: dict[tuple[str, str], dict[Decision, int]] = {}
@@ -368,7 +369,7 @@ async def _wake(tx: Tx, who: Principal, wake_id: str) -> Wake:
     if wake is not None and own is not None and own.id not in (wake.agent_id, wake.sender_id):
         raise Forbidden(f"wake {wake_id!r} is between others; use the operator's token")
     if wake is None:
-        raise NotFound(f"no wake {wake_id!r}")
+        raise NotFound(f"no wake {wake_id!r}; `circadia wakes` lists them")
     return wake
 
 

@@ -19,7 +19,15 @@ import yarl
 from pydantic import ValidationError
 
 from circadia.clock import Clock
-from circadia.errors import HTTP_STATUS, CircadiaError, RetryLater, StorageUnavailable, TargetGone, Unreachable
+from circadia.errors import (
+    HTTP_STATUS,
+    CircadiaError,
+    InvalidRequest,
+    RetryLater,
+    StorageUnavailable,
+    TargetGone,
+    Unreachable,
+)
 from circadia.schemas.events import EventGap
 from circadia.schemas.view import SettingsView, View
 
@@ -214,9 +222,8 @@ class ApiConnection:
         """Yield the response, if need be that of one of the `retries`; afterwards, close it."""
         if self._session is None:
             raise RuntimeError("the client is not open; use `async with Client(…) as client`")
-        values = {name: _encode_query(value) for name, value in (query or {}).items() if value is not None}
-        url = yarl.URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
-        send = partial(self._session.request, method, url.update_query(values), timeout=timeout, headers=headers)
+        url = _build_url(self._base, path, query or {})
+        send = partial(self._session.request, method, url, timeout=timeout, headers=headers)
         try:
             response = await self._send_until_answered(send, content, retries)
             async with response:
@@ -260,6 +267,21 @@ def _unreachable_reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def _build_url(base: str, path: Sequence[str], query: Query) -> yarl.URL:
+    """Return the URL. Raises InvalidRequest for a name or value that no URL can hold."""
+    for part in path:
+        if part in ("", ".", ".."):
+            raise InvalidRequest(f"{part!r} is no name or id; give one")
+    values = {name: _encode_query(value) for name, value in query.items() if value is not None}
+    try:
+        for value in values.values():
+            "".join(value).encode()  # yarl would leave out what it cannot encode
+        url = yarl.URL("/".join((base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
+        return url.update_query(values)
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{error.object[:80]!r} is not valid Unicode; write it in UTF-8") from error
+
+
 def _encode_query(value: Time | float | Sequence[str]) -> str | list[str]:
     if isinstance(value, str):
         return value
@@ -292,7 +314,7 @@ def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
         code, detail = "", text.strip()[:500] or f"HTTP status {response.status}"
     kind = _BY_CODE.get(code) or _BY_STATUS.get(response.status, CircadiaError)
     after = response.headers.get("Retry-After", "")
-    return kind(detail, retry_after_seconds=float(after) if after.isdigit() else None)
+    return kind(detail, retry_after_seconds=float(after) if after.isascii() and after.isdigit() else None)
 
 
 def _report_gap(gap: EventGap, on_gap: Callable[[EventGap], object] | None) -> None:

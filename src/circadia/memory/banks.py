@@ -106,7 +106,8 @@ class BankService:
             raise InvalidRequest(f"bank {name!r} is not a template; leave `user` out")
         bank = await tx.banks.get_by_name(name)
         if bank is None:
-            raise NotFound(f"no bank {name!r}{did_you_mean(name, await tx.banks.names_near(name))}")
+            near = did_you_mean(name, await tx.banks.names_near(name))
+            raise NotFound(f"no bank {name!r}{near or '; `circadia banks` lists them'}")
         return bank
 
     async def resolve_bound_bank(

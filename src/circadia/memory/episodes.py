@@ -146,7 +146,9 @@ class EpisodeService:
         """
         note = await tx.notes.get(source.id, note_id)
         if note is None:
-            raise NotFound(f"bank {source.name!r} has no note {note_id!r}")
+            raise NotFound(
+                f"bank {source.name!r} has no note {note_id!r}; `circadia banks notes {source.name}` lists them"
+            )
         if source.id == bank.id:
             raise InvalidRequest(f"note {note_id!r} is in bank {bank.name!r} already; name another bank")
         if note.retired_at is not None:
@@ -208,7 +210,9 @@ class EpisodeService:
     async def get(self, tx: Tx, bank: Bank, episode_id: EpisodeId) -> Episode:
         episode = await tx.episodes.get(bank.id, episode_id)
         if episode is None:
-            raise NotFound(f"no episode {episode_id!r} in bank {bank.name!r}")
+            raise NotFound(
+                f"no episode {episode_id!r} in bank {bank.name!r}; `circadia episodes {bank.name}` lists them"
+            )
         return episode
 
     async def _find_duplicate(self, tx: Tx, bank: Bank, new: NewEpisode, digest: str, now: datetime) -> Episode | None:

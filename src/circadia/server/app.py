@@ -1,6 +1,7 @@
 """Start and stop of the server; while its database is away at the start, it answers probes and tries again (CLU-21)."""
 
 import asyncio
+import errno
 import gc
 import itertools
 import logging
@@ -273,8 +274,10 @@ def bind_socket(host: str, port: int) -> Generator[socket.socket]:
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # per connection; not every event loop sets it
         try:
             bound.bind((host, port))
-        except OSError as error:
-            raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
+        except (OSError, UnicodeError) as error:
+            is_port = isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES)
+            why, option = getattr(error, "strerror", None) or error, "--port" if is_port else "--host"
+            raise StartError(f"cannot listen on {host}:{port}: {why}; choose another with {option}") from error
         yield bound
 
 

@@ -3,6 +3,7 @@
 The file is a SQLite database of Circadia's schema, whatever database it comes from: a backup of SQLite is an export.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
@@ -26,6 +27,7 @@ from circadia.stores.sql.table_copy import copy_tables, count_rows, require_empt
 from circadia.stores.sqlite import create_sqlite_engine
 from circadia.stores.sqlite_snapshot import OnProgress, create_file, replace_database, write_snapshot
 
+_NAME_BACKUP: Final = "name a file that `circadia backup` or `circadia export` wrote"
 _READ: Final = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "SET LOCAL idle_in_transaction_session_timeout = 0",
@@ -118,12 +120,14 @@ async def import_to_postgres(url: str, file: Path, on_progress: OnProgress) -> N
 
 
 async def _read_file_revision(file: Path) -> str:
+    if not await asyncio.to_thread(file.is_file):
+        raise InvalidRequest(f"there is no file {str(file)!r}; {_NAME_BACKUP}")
     try:
         _, (revision, _) = await sqlite_revision(file)
     except StorageUnavailable as error:
-        raise InvalidRequest(f"cannot read {str(file)!r} as a backup of Circadia: {error.message}") from error
+        raise InvalidRequest(f"cannot read {str(file)!r} ({error.message}); {_NAME_BACKUP}") from error
     if revision is None:
-        raise InvalidRequest(f"{str(file)!r} is no backup of Circadia, or was never finished")
+        raise InvalidRequest(f"{str(file)!r} is no backup of Circadia, or was never finished; {_NAME_BACKUP}")
     return revision
 
 

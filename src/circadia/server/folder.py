@@ -11,6 +11,8 @@ from circadia.errors import StartError
 from circadia.ids import new_token
 from circadia.settings.root import ADMIN_TOKEN_VARIABLES
 
+MIN_TOKEN_CHARACTERS: Final = 16
+_REMOVE_TOKEN: Final = "remove it, and the next start makes a new one"
 DATABASE_FILE: Final = "circadia.db"
 """Name of the SQLite database in the data folder."""
 
@@ -62,32 +64,40 @@ def load_admin_tokens(folder: Path, environment: Mapping[str, str]) -> tuple[tup
     """
     given = {name: token for name in ADMIN_TOKEN_VARIABLES if (token := environment.get(name))}
     for name, token in given.items():
-        if len(token) < 16:
-            raise StartError(f"{name} has fewer than 16 characters; use `openssl rand -hex 32`")
+        if len(token) < MIN_TOKEN_CHARACTERS:
+            raise StartError(f"{name} has fewer than {MIN_TOKEN_CHARACTERS} characters; use `openssl rand -hex 32`")
     first, second = ADMIN_TOKEN_VARIABLES
     others = (given[second],) if second in given else ()
     if first in given:
         return (given[first], *others), False
-    token, is_new = _load_token_file(folder)
-    return (token, *others), is_new
+    kept = read_admin_token(folder)
+    return (kept or new_token("admin"), *others), kept is None
 
 
-def _load_token_file(folder: Path) -> tuple[str, bool]:
+def read_admin_token(folder: Path) -> str | None:
+    """Return the token in `admin.token`, or None. Raises StartError if it cannot be read or is too short."""
     path = folder / "admin.token"
     try:
-        if path.exists():
-            return path.read_text("ascii").strip(), False
+        if not path.exists():
+            return None
+        token = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"cannot read {str(path)!r}: {error}") from error
-    return new_token("admin"), True
+        raise StartError(f"cannot read {str(path)!r}: {error}; {_REMOVE_TOKEN}") from error
+    if len(token) < MIN_TOKEN_CHARACTERS:
+        raise StartError(f"{str(path)!r} has fewer than {MIN_TOKEN_CHARACTERS} characters; {_REMOVE_TOKEN}")
+    return token
 
 
 def keep_admin_token(folder: Path, token: str) -> None:
-    """Write the operator's token to the data folder, readable by its owner only. Raises StartError."""
+    """Write the operator's token to the data folder, whole and readable by its owner only. Raises StartError."""
     path = folder / "admin.token"
+    new = path.with_suffix(".new")
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(token + "\n")
+            file.flush()
+            os.fsync(handle)
+        new.replace(path)
     except OSError as error:
         raise StartError(f"cannot write {str(path)!r}: {error}") from error

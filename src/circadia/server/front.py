@@ -191,7 +191,7 @@ class DoorRouter:
             twice = next(name for name in deciding if deciding.count(name) > 1).decode()
             problem = InvalidRequest(f"the header {twice!r} occurs more than once; send it once")
             # Not 422: the head of the request is bad (RFC 9112, 3.2).
-            await _build_problem(problem, scope["path"], status=400)(scope, receive, send)
+            await build_problem(problem, scope["path"], status=400)(scope, receive, send)
             return
         try:
             origin = self._hosts.check(scope["headers"])
@@ -209,7 +209,7 @@ class DoorRouter:
         except ReplyBroken:
             return  # the server breaks off a connection with an unfinished answer, which is all that is left to do
         except CircadiaError as error:
-            await _build_problem(error, scope["path"])(scope, receive, send)
+            await build_problem(error, scope["path"])(scope, receive, send)
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -276,12 +276,12 @@ def _add_cors(send: Send, origin: str, requested_headers: str | None) -> Send:
 
 def build_refusal(error: CircadiaError, path: str) -> Response:
     """Return an error that makes SDKs try again, over another connection: a balancer leads it to another server."""
-    response = _build_problem(error, path)
+    response = build_problem(error, path)
     response.headers.update({"x-circadia-error": error.code, "x-should-retry": "true", "connection": "close"})
     return response
 
 
-def _build_problem(error: CircadiaError, path: str, *, status: int | None = None) -> Response:
+def build_problem(error: CircadiaError, path: str, *, status: int | None = None) -> Response:
     """Return a problem response that OpenAI's SDKs can show too: they read `error` only."""
     openai_error = {"message": error.message, "type": "invalid_request_error", "param": None, "code": error.code}
     return problem_response(error, path, status=status, more={"error": openai_error})

@@ -10,22 +10,24 @@ from typing import Any, Final, cast
 import httptools
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from circadia.errors import InvalidRequest
 from circadia.gateway.hold.reply import DISCONNECT_KEY, Disconnect
+from circadia.server.front import build_problem
 
 END_SECONDS: Final = 1
 """How long requests may still write after the drain; then they are cancelled."""
 HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request; later heads have the keep-alive time."""
 MAX_HEAD_BYTES: Final = 65_536
-"""Bytes of all headers of a request; providers and proxies allow 8 to 32 KiB."""
-_NO_HTTP: Final = "Invalid HTTP request received."
+"""Bytes of a request's URL and headers; providers and proxies allow 8 to 32 KiB."""
+_NO_HTTP: Final = "this is no valid HTTP/1.1 request; send it with an HTTP client, without TLS unless a proxy takes it"
+_LONG_HEAD: Final = f"the URL or the headers are over {MAX_HEAD_BYTES} bytes; shorten them"
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _INTERIM: Final = b"HTTP/1.1 100"
 _LENGTH: Final = b"\r\ncontent-length: "
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
-_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class _Pipeline(list[Any]):
@@ -140,10 +142,10 @@ class GatewayHttpProtocol(HttpToolsProtocol):
     # uvicorn's attributes and ours; saves 1.2 KiB per hold over a dict. An attribute that is not listed lives in the
     # dict, as without slots.
     __slots__ = (
-        "_again", "_framing", "_head_bytes", "_running", "access_log", "access_logger", "app", "app_state",
-        "client", "config", "connections", "cycle", "default_headers", "expect_100_continue", "flow", "headers",
-        "limit_concurrency", "logger", "loop", "parser", "pipeline", "root_path", "scheme", "scope", "server",
-        "server_state", "tasks", "timeout_keep_alive", "timeout_keep_alive_task", "transport", "url",
+        "_again", "_framing", "_head_bytes", "_running", "_unread_bytes", "access_log", "access_logger", "app",
+        "app_state", "client", "config", "connections", "cycle", "default_headers", "expect_100_continue", "flow",
+        "headers", "limit_concurrency", "logger", "loop", "parser", "pipeline", "root_path", "scheme", "scope",
+        "server", "server_state", "tasks", "timeout_keep_alive", "timeout_keep_alive_task", "transport", "url",
         "ws_protocol_class",
     )  # fmt: skip
 
@@ -152,6 +154,8 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         self.pipeline = cast("deque[Any]", _Pipeline())
         self._running: RequestResponseCycle | None = None
         self._head_bytes = 0
+        # Bytes since the parser last passed something on: what it may have collected, as of a header without end.
+        self._unread_bytes = 0
         self._framing = b""
         self._again = False
 
@@ -164,26 +168,49 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         """Feed the parser; a request to upgrade is answered as if it had not asked (RFC 9110, 7.8)."""
         rest = memoryview(data)
         while rest:
+            self._unread_bytes += len(rest)
             try:
                 self.parser.feed_data(rest)
+                if self._unread_bytes > MAX_HEAD_BYTES:
+                    self._refuse(431, _LONG_HEAD)
                 return
             except httptools.HttpParserUpgrade as stopped:
                 rest = rest[stopped.args[0] :]
                 self._begin_body()
             except httptools.HttpParserError:
-                self.logger.warning(_NO_HTTP)
-                self.send_400_response(_NO_HTTP)
+                self._refuse(400, _NO_HTTP)
                 return
 
+    def _refuse(self, status: int, message: str) -> None:
+        """Close the connection, with an error if no answer is on its way."""
+        if self.transport.is_closing():
+            return
+        running = self._running
+        if running is None or running.response_complete or not running.response_started:
+            self.logger.warning(message)
+            answer = build_problem(InvalidRequest(message), "", status=status)
+            headers = (*self.server_state.default_headers, *answer.raw_headers, (b"connection", b"close"))
+            lines = [b"%b: %b\r\n" % header for header in headers]
+            self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", answer.body)))
+        self.transport.close()
+
     def on_message_begin(self) -> None:
-        self._head_bytes = 0
+        self._head_bytes = self._unread_bytes = 0
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._unread_bytes = 0
+        self._head_bytes += len(url)
+        if self._head_bytes >= MAX_HEAD_BYTES:  # httptools takes no URL of this length
+            self._refuse(414, _LONG_HEAD)
+            raise httptools.HttpParserCallbackError("the URL is too long")
+        super().on_url(url)
+
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._unread_bytes = 0
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > MAX_HEAD_BYTES:
-            self.transport.write(_TOO_LARGE)
-            self.transport.close()
+            self._refuse(431, _LONG_HEAD)
             raise httptools.HttpParserCallbackError("the head is too large")
         name = name.lower()
         if name == b"expect":
@@ -203,6 +230,10 @@ class GatewayHttpProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             self._framing = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING)
         self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        self._unread_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         if not self._framing:

@@ -54,7 +54,9 @@ def find_settings(path: Path | None) -> tuple[Settings, Sequence[str]]:
         return _find_valid_settings({})
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{str(path)!r} is not UTF-8; save it as UTF-8, not as UTF-16 or Latin-1") from error
+    except OSError as error:
         raise ConfigError(f"cannot read {str(path)!r}: {error}; name a readable file with --config") from error
     try:
         raw, doubles = _parse(text)

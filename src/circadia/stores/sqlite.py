@@ -97,6 +97,8 @@ async def open_sqlite(path: Path, *, readers: int = 4, operator_seconds: float =
     link = _Link(_SqliteConnection(engine), "sqlite-opening")
     try:
         await asyncio.to_thread(path.touch, 0o600)
+        if not os.access(path, os.W_OK):  # SQLite would open it for reading
+            raise StartError(f"cannot write the database {str(path)!r}; check the owner and the mode of the file")
         await link.run(_migrate, first=_OPENINGS.write, opens=True)
         await link.run(do_nothing, first=("COMMIT",))
     except (StorageUnavailable, OSError) as error:

@@ -355,7 +355,9 @@ class Inbox:
     async def _require_own(self, tx: Tx, agent: Agent, messages: Sequence[MessageId]) -> None:
         for message in messages:
             if await tx.deliveries.get(agent.id, message) is None:
-                raise NotFound(f"no message {message!r} in the inbox of {agent.reference!r}")
+                raise NotFound(
+                    f"no message {message!r} in the inbox of {agent.reference!r}; read the inbox for the ids"
+                )
 
     async def _record_delivery_event(
         self,

@@ -33,6 +33,7 @@ from circadia.cli.machine.serve import Config, config_file
 from circadia.cli.terminal.output import Output, console, display_text
 from circadia.clock import SystemClock
 from circadia.errors import EXIT_STATUS, ConfigError, StartError, UpstreamFailed
+from circadia.server.folder import load_admin_tokens
 from circadia.settings import Settings, find_settings, load_settings
 from circadia.settings.memory import (
     BundledEmbedderSettings,
@@ -42,7 +43,6 @@ from circadia.settings.memory import (
     LocalEmbedderSettings,
     NoEmbedderSettings,
 )
-from circadia.settings.root import ADMIN_TOKEN_VARIABLES
 
 
 async def check_embedder(
@@ -88,8 +88,6 @@ def _remedy(chosen: EmbedderSettings) -> str:
             return "install the extra, or choose another embedder"
 
 
-MIN_TOKEN_CHARACTERS = 16
-
 app = typer.Typer()
 
 _MARKS = {
@@ -133,7 +131,7 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
         loaded = [warn("configuration", "there is no circadia.yaml here, so agents reach no provider", "circadia init")]
     else:
         loaded = [ok("configuration", f"{str(file)!r} is good")]
-    checks = [*check_python(), *loaded, *_check_token(environment)]
+    checks = [*check_python(), *loaded, *_check_token(folder, environment)]
     owner = running_server_pid(folder)
     async with open_session() as session:
         port, database, named = await asyncio.gather(
@@ -166,9 +164,9 @@ async def check_named(settings: Settings, environment: Mapping[str, str], watch:
     ]
 
 
-def _check_token(environment: Mapping[str, str]) -> list[Check]:
-    return [
-        fail("admin token", f"{name} has fewer than {MIN_TOKEN_CHARACTERS} characters", "use `openssl rand -hex 32`")
-        for name in ADMIN_TOKEN_VARIABLES
-        if (token := environment.get(name)) and len(token) < MIN_TOKEN_CHARACTERS
-    ]
+def _check_token(folder: Path, environment: Mapping[str, str]) -> list[Check]:
+    try:
+        load_admin_tokens(folder, environment)
+    except StartError as error:
+        return [fail("admin token", *error.message.rsplit("; ", 1))]
+    return []

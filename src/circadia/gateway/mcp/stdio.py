@@ -23,7 +23,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from circadia.child_process import OsUser
 from circadia.clock import Clock
-from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
+from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, InvalidRequest, RetryLater
+from circadia.gateway.calls.headers import first_value
 from circadia.gateway.mcp.child import ChildSupervisor
 from circadia.gateway.mcp.messages import TAKEN, json_event, json_rpc_event
 from circadia.ids import AgentId
@@ -269,4 +270,7 @@ class McpSdk:
             await keeping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = first_value(scope["headers"], b"content-type") or ""
+        if not kind.lower().startswith("application/json"):  # the SDK would refuse it with a line of plain text
+            raise InvalidRequest(f"the body is {kind[:80]!r}; send JSON-RPC with `Content-Type: application/json`")
         await self._manager.handle_request(scope, receive, send)

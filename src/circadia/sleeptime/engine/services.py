@@ -316,7 +316,7 @@ class SleeptimeService:
         """Return the origin of a note. Raises NotFound."""
         note = await tx.notes.get(bank.id, NoteId(note_id))
         if note is None:
-            raise NotFound(f"bank {bank.name!r} has no note {note_id!r}")
+            raise NotFound(f"bank {bank.name!r} has no note {note_id!r}; `circadia banks notes {bank.name}` lists them")
         rows = [await tx.episodes.get(bank.id, EpisodeId(episode_id)) for episode_id in note.evidence]
         return NoteHistory(
             note=note, evidence=[episode for episode in rows if episode is not None],

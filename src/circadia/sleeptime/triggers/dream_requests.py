@@ -73,7 +73,7 @@ class DreamRequests:
         """Return a dream. Raises NotFound."""
         job = await tx.dream_jobs.get(DreamId(dream_id))
         if job is None:
-            raise NotFound(f"no dream {dream_id!r}")
+            raise NotFound(f"no dream {dream_id!r}; `GET /dreams` lists them")
         return job
 
     async def cancel(self, tx: Tx, job: DreamJob, *, by: str) -> DreamJob:

@@ -31,6 +31,7 @@ from circadia.records.coordination import RESIDENT, Coordination, Setting, Setti
 from circadia.stores.locks import agent_key, session_key
 from circadia.stores.sql.due_checks import queue_check_of_agents
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.name_list import is_among
 from circadia.stores.sql.noun import NamesNear, Noun
 from circadia.stores.sql.row_mapping import build_reader, build_writer
 from circadia.stores.sql.schema import agents, routines, sessions, wakes
@@ -176,10 +177,12 @@ def _build_moved(connection: Connection) -> Select[Any]:
 
 
 _SELECT_MOVED = Statement(_build_moved, read=_read_agent)
-_SELECT_IDS = select(agents.c.id).where(
-    agents.c.session_id == bindparam("session_id"),
-    agents.c.name.in_(bindparam("names", expanding=True)),
-    agents.c.deleted_at.is_(None),
+_SELECT_IDS = Statement(
+    lambda connection: select(agents.c.id).where(
+        agents.c.session_id == bindparam("session_id"),
+        is_among(connection, agents.c.name, "names"),
+        agents.c.deleted_at.is_(None),
+    )
 )
 _SELECT_ID = Statement(
     select(agents.c.id).where(
@@ -268,7 +271,7 @@ class Agents(Noun):
         def work(connection: Connection) -> Sequence[str]:
             values = {"session_id": session_id}
             if len(names) > 1:
-                return connection.execute(_SELECT_IDS, {**values, "names": list(names)}).scalars().all()
+                return [row.id for row in _SELECT_IDS.all(connection, {**values, "names": names})]
             return [row.id for name in names for row in _SELECT_ID.all(connection, {**values, "name": name})]
 
         return [AgentId(agent_id) for agent_id in await self._run(work)]

@@ -93,6 +93,8 @@ def build_unavailable_error(database: str, error: BaseException) -> StorageUnava
         why = ": its disk is full; make room"
     elif is_damage(error):
         why = f": {DAMAGED}"
+    elif "readonly database" in message or "unable to open database file" in message:
+        why = ": its file or folder may not be opened or written; check their owner and mode"
     elif "disk I/O error" in message:
         why = ": its disk accepts no more writes; check its quota and health"
     return StorageUnavailable(f"{database} does not answer{why} ({message})", retry_after_seconds=1.0)
