@@ -169,11 +169,11 @@ async def test_a_page_whose_file_did_not_come_is_loaded_at_the_next_try(site: Si
         await expect(page.get_by_role("heading", level=1, name="Providers")).to_be_visible()
 
 
-async def test_an_address_with_an_unknown_tab_opens_the_first(site: Site) -> None:
+async def test_an_address_with_an_unknown_tab_opens_a_known_one(site: Site) -> None:
     await site.add_agent("tabbed", policy={"bank": "tabbed"})
     await site.call("POST", "/banks", {"name": "tabbed"})
     async with site.open("/") as page:
         for address in ("/agents/tabbed", "/banks/tabbed", "/wakes", "/for-you"):
             await page.goto(f"/ui{address}?tab=dya")
-            await expect(page.get_by_role("tab").first).to_have_attribute("aria-selected", "true")
+            await expect(page.get_by_role("tab", selected=True)).to_have_count(1)
             await expect(page.get_by_role("tabpanel")).to_be_visible()

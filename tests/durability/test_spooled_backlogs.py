@@ -41,7 +41,8 @@ async def require_all_once(server: CircadiaProcess) -> None:
 
 
 def list_spool(server: CircadiaProcess) -> list[Path]:
-    return sorted((server.data / "spool").glob("*"))
+    """Return the whole files: a kill may break off a draft."""
+    return sorted((server.data / "spool").glob("*.jsonl"))
 
 
 @asynccontextmanager

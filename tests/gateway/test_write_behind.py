@@ -168,6 +168,15 @@ async def test_lines_that_come_after_the_first_close_are_spooled_by_the_second(
         assert [event.data["tag"] for event in await tx.events.find_after(0)] == [0, 1]
 
 
+async def test_a_draft_that_a_kill_has_broken_off_is_deleted_at_the_next_start(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "spool" / "journal-bkl_0.draft").write_bytes(b'{"name":')
+    await recover(build_journal(tmp_path, sqlite_store))
+    assert list_spool(tmp_path) == []
+
+
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b'{"name":'], ids=["empty", "another", "half"])
 async def test_a_damaged_spool_file_is_set_aside_with_a_log_line_and_the_others_are_written(
     tmp_path: Path, sqlite_store: Store, caplog: pytest.LogCaptureFixture, damage: bytes

@@ -128,7 +128,9 @@ class BacklogSpool(Generic[T]):
         self._sync_folder()
 
     def load(self) -> Iterator[tuple[Path, QueueBacklog[T]]]:
-        """Yield the files, oldest first, with their backlogs; set a damaged file aside."""
+        """Yield the files, oldest first, with their backlogs; set a damaged file aside, delete a broken draft."""
+        for draft in self._folder.glob(f"{self._queue}-*.draft"):
+            draft.unlink()
         for path in sorted(self._folder.glob(f"{self._queue}-*.jsonl")):
             try:
                 yield path, self._read(path.read_bytes())
